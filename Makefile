@@ -9,19 +9,24 @@ JOBS   ?= $(shell echo $$((2 * $(CORES))))
 ARGS   ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LIGHT  := $(VENV)/.installed-to-run
 # A tier of tests: run, up to three red ones once more and alone, and judged. `make quick` etc. keep their records in .gate/.
 TIER    = $(BIN)/python scripts/gate.py $@ -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test lint check bench metrics agents servers storm wheel constraints reference picture screenshots clean
+.PHONY: help setup demo quick test lint check bench metrics agents servers pooled long storm mutants wheel release-check constraints reference picture screenshots clean night week campaign fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv with everything that development needs (once)
 
 # PYTHON=/path/to/python3.12 chooses another one. LOCKED=1 installs exactly what constraints.txt pins, as CI does.
-$(STAMP): pyproject.toml constraints.txt
+# `make demo` alone installs only what the program needs.
+$(STAMP): EXTRAS := [dev]
+$(STAMP): SIZE := 430 MB with the tools of development
+$(LIGHT): SIZE := 100 MB
+$(STAMP) $(LIGHT): pyproject.toml constraints.txt
 	@set -e; python=; \
 	for one in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	  if command -v "$$one" >/dev/null 2>&1 && \
@@ -31,15 +36,17 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Interlock needs Python 3.11 or newer, and none was found. Install one, or say where: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; fi; \
 	if ! "$$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
 	  echo "$$python cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
-	echo "Setting up $(VENV) with $$python (once; about a minute) ..."; \
-	"$$python" -m venv $(VENV); \
+	echo "Setting up $(VENV) with $$python (once, about a minute; downloads up to $(SIZE)) ..."; \
+	test -x $(BIN)/python || "$$python" -m venv $(VENV); rm -f $(VENV)/.failed; \
 	if [ -n "$(LOCKED)" ]; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
-	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi; \
+	else { $(BIN)/python -m pip install --disable-pip-version-check -e '.$(EXTRAS)' 2>&1 || touch $(VENV)/.failed; } | \
+	  awk '/^Collecting|^Building|^Installing|^ERROR|error:/ {print "  " substr($$0, 1, 76); fflush()}'; \
+	  test ! -e $(VENV)/.failed; fi; \
 	touch $@
 
-demo: $(STAMP) ## see the main job at work, in under a minute
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(LIGHT)) ## see the main job at work, in under a minute
 	@$(BIN)/interlock demo $(ARGS)
 
 quick: lint ## what an author waits for: format, lint, types, layers, reference, house rules, unit tests
@@ -55,9 +62,9 @@ lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/reference.py --check
 
-check: quick test ## everything that CI checks before it storms
+check: quick test long ## everything that CI checks before it storms
 
-bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
+bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses; --peers: beside other tools)
 	@$(BIN)/python -m bench $(ARGS)
 
 metrics: $(STAMP) ## print how large and how fragmented src/ is, and what everyday commands load and ask
@@ -69,12 +76,38 @@ agents: $(STAMP) ## install real agent programs into .agents/, for the tests wit
 servers: $(STAMP) ## install the real memory servers into .agents/, for the tests with them
 	@$(BIN)/python scripts/fetch_memory_servers.py $(ARGS)
 
+pooled: $(STAMP) ## run the tests of ledgers on Debian's PostgreSQL, behind PgBouncer
+	@bash .ci/pooled $(TIER) -m "not storm" --timeout=300 -k "postgres or server or both" \
+	  tests/conformance tests/behaviours/test_postgres.py tests/simulation tests/crash $(ARGS)
+
+long: $(STAMP) ## run the tests of whole runs, with a browser and real programs (about twenty minutes)
+	@$(TIER) -m "long and not storm" --timeout=300 $(ARGS)
+
 storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
 	@DOSE=$(DOSE) $(TIER) -n $(CORES) -m storm --timeout=1800 $(ARGS)
+
+mutants: $(STAMP) ## plant twenty bugs, one after the other, and see that a test finds each (ARGS=NAME chooses)
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
+night: $(STAMP) ## forty tasks in two repositories by Claude Code and Codex, killed and limited (DOSE=0.1 for a tenth)
+	@DOSE=$(DOSE) $(BIN)/python -m pytest -s -m storm --timeout 3600 tests/night/test_real_night.py $(ARGS)
+
+week: $(STAMP) ## a week of a server in minutes, 50 members, 20,000 tasks, 100,000 messages: what grows (DOSE=0.1 for a tenth)
+	@$(BIN)/python scripts/week.py --dose $(DOSE) $(ARGS)
+
+campaign: $(STAMP) ## the ways in which agents fail, each with its tests (ARGS="FM-3" chooses); prints docs/failures.md
+	@$(BIN)/python -m scripts.proofs $(ARGS)
+
+fuzz: $(STAMP) ## look for texts that crash or hang what reads them, with atheris (ARGS="60 plan": minutes, and which)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet atheris
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 wheel: $(STAMP) ## build dist/*.whl
 	@rm -rf dist
 	@$(BIN)/python -m build --wheel --outdir dist .
+
+release-check: $(STAMP) ## build what is published, install it in a clean environment, run demo and documentation there
+	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 constraints: $(STAMP) ## pin what CI installs into constraints.txt, from pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
@@ -87,12 +120,12 @@ reference: $(STAMP) ## write docs/reference/ from the code
 	@$(BIN)/python scripts/reference.py
 
 picture: $(STAMP) ## draw the demo's terminal into docs/pictures/
-	@$(BIN)/python scripts/terminal_picture.py --moment "attempt 1 failed" --tail 4 \
+	@$(BIN)/python scripts/terminal_picture.py --moment "ben starts again" --tail 3 \
 	  docs/pictures/demo.svg $(BIN)/interlock demo
 
 screenshots: $(STAMP) ## take the pictures of the page that the documentation shows
 	@PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
+	rm -rf $(VENV) .fuzz .agents .cache/peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

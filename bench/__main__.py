@@ -1,4 +1,6 @@
-"""`python -m bench [SCENARIO …] [--json]`: measures, and prints each number beside its floor.
+"""`python -m bench [SCENARIO …] [--json] [--full]`: measures, and prints each number beside its floor.
+
+`python -m bench --peers [PEER …]` races the tools of others instead (`bench.peers`).
 
 A scenario is a module of this package with a function `run() -> list[Row]`; its name is the module's.
 """
@@ -16,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))  # measures this tree, whether or not it is installed
 
+from bench import measure  # noqa: E402
 from bench.measure import Row  # noqa: E402
 
 HEAD = ("work", "measured", "floor", "ratio", "goal", "")
@@ -58,7 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, each beside its floor.")
     parser.add_argument("names", nargs="*", metavar="SCENARIO", help=f"one of: {', '.join(known)}; default all")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    parser.add_argument("--full", action="store_true", help="sizes of the goals, also where that takes an hour")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="race the named tools of others, or all, and write docs/peers.md: downloads up to 570 MB into .cache",
+    )
     options = parser.parse_args(arguments)
+    if options.peers:
+        from bench.peers import racing
+
+        return racing.main(options.names)
+    measure.FULL = options.full
     unknown = [name for name in options.names if name not in known]
     if unknown:
         parser.error(f"no scenario {unknown[0]!r}; there are: {', '.join(known)}")

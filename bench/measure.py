@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+FULL = False
+"""Whether sizes are those of the goals, also where filling a ledger takes an hour (`python -m bench --full`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:

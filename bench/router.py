@@ -71,7 +71,7 @@ def routed(environment: dict[str, str]) -> float:
 
         def send(message: str) -> None:
             answer = team.protocol(message)
-            if not (answer["accepted"] and answer["applied"]):
+            if not (answer.accepted and answer.applied):
                 raise AssertionError(answer)
 
         return rate(send)

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.homes import AT, directory, ledger, make
 from bench.measure import Row, at_least_times, at_most, in_turns, median
-from interlock.core.tokens import Tokens
+from interlock.app.tokens import Tokens
 
 GROUPS = 10_000
 CALLS = 400
@@ -53,12 +53,12 @@ def run() -> list[Row]:
         _fill(home)
         headers = {"authorization": f"Bearer {Tokens(str(home)).admin()}"}
         up = ["-m", "interlock.surfaces.cli", "--home", str(home), "--json", "up", "--port", "0"]
-        with _server([sys.executable, *up]) as (ours, pid):
+        with server([sys.executable, *up]) as (url, pid), _client(url) as ours:
             memory = _memory(pid)
             page = _get(ours, headers)
             assert json.loads(page)["total_count"] == GROUPS
             (home / "page.json").write_bytes(page)
-            with _server([sys.executable, "-c", BARE, str(home / "page.json")]) as (bare, _):
+            with server([sys.executable, "-c", BARE, str(home / "page.json")]) as (url, _), _client(url) as bare:
                 mine, floor = in_turns([lambda: _get(ours, headers), lambda: _get(bare, {})], CALLS, warm_up=50)
         rates = [1000 / median(taken) for taken in (mine, floor)]
     return [
@@ -83,16 +83,20 @@ def _fill(home: Path) -> None:
 
 
 @contextmanager
-def _server(command: list[str]) -> Iterator[tuple[http.client.HTTPConnection, int]]:
+def server(command: list[str]) -> Iterator[tuple[str, int]]:
+    """A server that says where it is: its address, and its process."""
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             parts = urlsplit(json.loads(process.stdout.readline())["url"])
-            connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
-            yield connection, process.pid
-            connection.close()
+            yield f"{parts.scheme}://{parts.netloc}", process.pid
         finally:
             process.terminate()
+
+
+def _client(url: str) -> closing[http.client.HTTPConnection]:
+    parts = urlsplit(url)
+    return closing(http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60))
 
 
 def _get(connection: http.client.HTTPConnection, headers: dict[str, str]) -> bytes:

@@ -52,7 +52,7 @@ def one_run(home: Path) -> float:
         prompt="", command=None, workdir=str(root), environment={}, log="", time_limit=600.0, stop_grace=1.0,
         output_bytes=100_000, kind="WORKFLOW",
     )  # fmt: skip
-    execution = WorkflowExecution(ScriptedAgent("m0", play), job, opened.workspace(homes.TEAM))
+    execution = WorkflowExecution(ScriptedAgent("m0", play), job, opened.workspace(homes.TEAM), None, None)
 
     async def work() -> float:
         began = time.perf_counter()

@@ -1,6 +1,7 @@
 """Installs real agent programs for the tests from npm, each into `.agents/NAME` (ignored, never committed).
 
-    python scripts/fetch_agents.py [NAME …]        claude and codex, or those named: claude codex gemini opencode
+    python scripts/fetch_agents.py [NAME …]        claude and codex, or those named: claude codex gemini opencode,
+                                               and conformance: the official suite for MCP servers
 
 Their programs are then in `.agents/NAME/node_modules/.bin`. Needs node and npm; about ten seconds and 600 MB each.
 What is there already is left as it is; remove `.agents` for newer ones.
@@ -27,6 +28,7 @@ PACKAGES = {
     "codex": ("@openai/codex", "@zed-industries/codex-acp"),
     "gemini": ("@google/gemini-cli",),
     "opencode": ("opencode-ai",),
+    "conformance": ("node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12"),
 }
 ALWAYS = ("claude", "codex")
 NODE = 20
@@ -39,6 +41,11 @@ class NoNode(Exception):
 
 class FetchFailed(Exception):
     """It was tried and did not work: most often there is no network, or an install was refused."""
+
+
+def is_there(name: str, directory: Path = WHERE) -> bool:
+    """Whether the programs of `name` are installed already."""
+    return (directory / name / "complete").exists()
 
 
 def fetch(name: str, directory: Path = WHERE) -> Path:
@@ -62,7 +69,7 @@ def fetch(name: str, directory: Path = WHERE) -> Path:
 def versions(name: str, directory: Path = WHERE) -> dict[str, str]:
     """Which versions are installed, by package."""
     found = {}
-    for package in (one.removesuffix("@latest") for one in PACKAGES[name]):
+    for package in (re.sub("(?<=.)@.*", "", one) for one in PACKAGES[name]):
         about = directory / name / "node_modules" / package / "package.json"
         found[package] = json.loads(about.read_text(encoding="utf-8"))["version"]
     return found

@@ -10,6 +10,7 @@ Data that the demo copies into a user's directory is counted in modules and line
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import os
 import re
@@ -17,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "interlock"
@@ -61,19 +64,35 @@ class Module:
     name: str
     text: str
     tree: ast.Module
+    nodes: list[ast.AST]
+    """All of the tree."""
 
     @property
     def lines(self) -> int:
         return self.text.count("\n")
 
 
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Within, trees are made that stay: looking for garbage among millions of nodes takes most of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@cache
 def modules(package: Path = PACKAGE) -> list[Module]:
     """Return every module of `package`, parsed."""
     found = []
-    for path in sorted(package.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        parts = path.relative_to(package.parent).with_suffix("").parts
-        found.append(Module(".".join(parts), text, ast.parse(text, str(path))))
+    with parsing():
+        for path in sorted(package.rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            tree = ast.parse(text, str(path))
+            found.append(Module(".".join(parts), text, tree, list(ast.walk(tree))))
     return found
 
 
@@ -81,11 +100,11 @@ def measure(package: Path = PACKAGE) -> dict[str, int]:
     """Return each figure by its name: counts, lines, or per cent as the name says."""
     everything = modules(package)
     read = [module for module in everything if ".demo.project." not in module.name]
-    functions = [node for module in read for node in ast.walk(module.tree) if isinstance(node, Function)]
+    functions = [node for module in read for node in module.nodes if isinstance(node, Function)]
     lengths = sorted((function.end_lineno or 0) - function.lineno + 1 for function in functions)
     private = [_private(module) for module in read]
-    handlers = [n for m in read for n in ast.walk(m.tree) if isinstance(n, ast.ExceptHandler)]
-    classes = Counter(node.name for m in read for node in ast.walk(m.tree) if isinstance(node, ast.ClassDef))
+    handlers = [n for m in read for n in m.nodes if isinstance(n, ast.ExceptHandler)]
+    classes = Counter(node.name for m in read for node in m.nodes if isinstance(node, ast.ClassDef))
     return {
         "modules": len(everything),
         "lines": sum(module.lines for module in everything),
@@ -103,9 +122,9 @@ def measure(package: Path = PACKAGE) -> dict[str, int]:
     }
 
 
-def own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
-    """Yield the statements within `tree` that import from this package."""
-    for node in ast.walk(tree):
+def own_imports(nodes: Iterable[ast.AST]) -> Iterator[ast.ImportFrom]:
+    """Yield those that are statements importing from this package."""
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interlock"):
             yield node
 
@@ -113,8 +132,8 @@ def own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
 def late_imports(module: Module) -> int:
     """Return how many statements within functions import from this package, rungs of `__getattr__` ladders included."""
     late = set[int]()
-    for function in (node for node in ast.walk(module.tree) if isinstance(node, Function)):
-        late |= {id(node) for node in own_imports(function)}
+    for function in (node for node in module.nodes if isinstance(node, Function)):
+        late |= {id(node) for node in own_imports(ast.walk(function))}
         late |= {id(node) for node in ast.walk(function) if _imports_a_module(node)}
     return len(late)
 
@@ -130,8 +149,9 @@ def small_modules(read: list[Module]) -> list[str]:
     """Return the modules under 40 lines that at most one other imports; `__init__` and entry points are not counted."""
     importers: Counter[str] = Counter()
     for module in read:
-        named = set()
-        for node in own_imports(module.tree):
+        # A module that is loaded with its first use is imported by its package, whose attribute it is for all others.
+        named = {alias.name for node in module.nodes if isinstance(node, ast.Import) for alias in node.names}
+        for node in own_imports(module.nodes):
             named |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
         importers.update(named)
     exempt = re.compile(r"\.(__init__|__main__|demo\.agents\.\w+)$")

@@ -1,4 +1,5 @@
-"""Writes docs/reference/*.md from the tables in the code. With --check: says which pages are behind, and exits 1."""
+"""Writes docs/reference/*.md, and the files of scripts/manifests.py, from the tables in the code. With --check: says
+which are behind, and exits 1."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts import manifests, proofs
 from scripts.metrics import modules, own_imports
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -39,6 +41,9 @@ def pages() -> dict[str, str]:
         "plan.md": plan_keys(json_schema()),
         "states.md": states(MOVES),
         HOUSE: house(),
+        "../failures.md": proofs.failures(),
+        "../incidents.md": proofs.incidents(),
+        **{f"../../{path}": text for path, text in manifests.files().items()},
     }
 
 
@@ -51,7 +56,7 @@ def house() -> str:
         if rest == ["__init__"]:
             promises[folder] = (ast.get_docstring(module.tree) or "").split("\n")[0].strip()
         if rest:
-            names = [(node.module or "", alias.name) for node in own_imports(module.tree) for alias in node.names]
+            names = [(node.module or "", alias.name) for node in own_imports(module.nodes) for alias in node.names]
             graph[folder] |= {f"{one}.{name}".split(".")[1] for one, name in names} - {folder}
     folders = {folder: targets & promises.keys() for folder, targets in graph.items() if folder in promises}
 
@@ -133,8 +138,18 @@ def command_line(rows: dict[str, tuple[tuple[str, str, str], ...]]) -> str:
     from interlock.surfaces.cli.command import SHARED
     from interlock.surfaces.cli.tree import cli
 
+    codes = {
+        0: "done; of `run`: every task is done; of `doctor`: healthy",
+        1: "refused or failed; of `run`: something is left",
+        2: "wrong usage",
+        3: "there is nothing: of `task next`, `message wait` and `question list` with `--exit-code`",
+        130: "interrupted",
+        141: "whoever read the output is gone",
+    }
     parts = [
-        "## Options of every command\n\nThey may stand anywhere on the line; the last one wins.\n",
+        "## Exit codes\n",
+        table(("code", "meaning"), ((str(code), meaning) for code, meaning in codes.items())),
+        "## Options of every command\n\nThey may appear anywhere on the line; the last one wins.\n",
         table(("option", "meaning"), (option_row(option) for option in SHARED)),
     ]
     for title, verbs in rows.items():
@@ -144,9 +159,8 @@ def command_line(rows: dict[str, tuple[tuple[str, str, str], ...]]) -> str:
         "Command line",
         "src/interlock/surfaces/cli/tree.py",
         "`interlock [OPTIONS] COMMAND …`. People get tables and colour, `--json` gives one JSON document on stdout; "
-        "errors go to stderr, as JSON too where that was asked for. Exit codes: 0 done, 1 refused or failed, 2 wrong "
-        "usage, 130 interrupted. A text argument `-` is read from standard input. `interlock COMMAND --help` shows the "
-        "same.",
+        "errors go to stderr, as JSON too where that was asked for. A text argument `-` is read from standard input. "
+        "`interlock COMMAND --help` shows the same.",
         "\n".join(parts),
     )
 
@@ -225,7 +239,8 @@ def value_words(name: str, schema: dict[str, Any], required: bool) -> str:
     if "$ref" in schema:
         words = f"the keys of [`{name}`](#{name})"
     elif isinstance(schema.get("additionalProperties"), dict):
-        words = f"names, each with the keys of [`{name}`](#{name})"
+        listed = "$ref" in schema["additionalProperties"]
+        words = f"names, each with the keys of [`{name}`](#{name})" if listed else "names, each with a text"
     elif {"const": False} in forms:
         words = "text, or `false`"
     elif any(form.get("type") == "object" for form in forms):
@@ -242,7 +257,11 @@ def mcp_tools(tools: dict[str, Any]) -> str:
     parts = []
     for tool in tools.values():
         parts.append(f"## `{tool.name}`\n")
-        parts.append(tool.description + (" *(for the lead only)*" if tool.for_leads else "") + "\n")
+        limits = [" *(for the lead only)*"] * tool.for_leads + [" *(in a workflow's run only)*"] * tool.in_workflow
+        if tool.driven is not None:
+            shown = ", ".join(f"`{name}`" for name in tool.driven) or "no arguments"
+            limits.append(f" *(for an agent that the runner drives, with {shown})*")
+        parts.append(tool.description + "".join(limits) + "\n")
         properties, required = tool.schema["properties"], tool.schema.get("required", ())
         if properties:
             rows = (
@@ -333,14 +352,17 @@ def main(arguments: list[str]) -> int:
         for name, text in pages().items()
         if not (PAGES / name).exists() or (PAGES / name).read_text(encoding="utf-8") != text
     ]
+    places = {name: (PAGES / name).resolve() for name in behind}
     if "--check" in arguments:
-        for name in behind:
-            print(f"docs/reference/{name} is not what the code says; run `make reference`", file=sys.stderr)
+        for place in places.values():
+            print(
+                f"{place.relative_to(manifests.ROOT)} is not what the code says; run `make reference`", file=sys.stderr
+            )
         return 1 if behind else 0
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for name in behind:
-        (PAGES / name).write_text(pages()[name], encoding="utf-8")
-        print(f"wrote docs/reference/{name}")
+    for name, place in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(pages()[name], encoding="utf-8")
+        print(f"wrote {place.relative_to(manifests.ROOT)}")
     return 0
 
 

@@ -60,6 +60,7 @@ def main(directory: Path) -> None:
                 browser = driver.chromium.launch(executable_path=program, args=FLAGS)
                 page = browser.new_page()
                 page.goto(served["link"])
+                page.wait_for_selector("[data-link]")
                 cookies = page.context.storage_state()
                 for name, address, size, colours in PICTURES:
                     page = browser.new_page(

@@ -11,7 +11,7 @@ from interlock.app.home import Home
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.workflow.agents.registry import SubagentRecord
+from interlock.workflow.agents.assignment import SubagentRecord
 from interlock.workflow.engine import loop_back_handler, recovery
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, MINOR, Examined, Finding
 from interlock.workflow.engine.loop_back_handler import Loop
@@ -21,7 +21,7 @@ from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import SIMULATED, Party
 from interlock.workflow.preferences import menu_rate
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import RUNNING, Plan, StepId, WorkflowState
+from interlock.workflow.state.document import RUNNING, RunPlan, StepId, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
@@ -43,7 +43,7 @@ class Seeding:
 
     def begun(self, id: str, skill: str, names: dict[StepId, str], done: int, brief: str) -> WorkflowState:
         """A run with its first steps done, each with a checkpoint and a part of its document."""
-        plan = Plan(project=str(self.directory), brief=brief, tier=2)
+        plan = RunPlan(project=str(self.directory), brief=brief, tier=2)
         state = WorkflowState(id, skill, module="bmm", state=RUNNING, plan=plan, created_at=self.now(3000))
         state.plan_of_steps = [one for one in names if not str(one).startswith("gate-")]
         state.step_names = {str(key): name for key, name in names.items()}
@@ -127,8 +127,8 @@ def _story(seeding: Seeding) -> str:
             _hook("Stop", "pytest -q tests/tokens", "failed", 12.2, reason="exit code 1: 2 failed, 18 passed"),
         ]},
     }}  # fmt: skip
-    closing = Closing("done", decided=("A used token ends its whole family",),
-                      learned=("expires_at is naive in tokens/lookup.py",))  # fmt: skip
+    told = {"decided": "A used token ends its whole family", "learned": "expires_at is naive in tokens/lookup.py"}
+    closing = Closing("done", learned=tuple({"kind": kind, "text": text} for kind, text in told.items()))
     recovery.collect(state, closing, seeding.now())
     recovery.fixed(state, "The family ended before its last token was used", "Both in one transaction", seeding.now())
     for at, choice, kind, why in DECIDED:

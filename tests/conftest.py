@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -27,7 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Programs that tests start must run the code under test, and must not find the developer's own teams.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+    for name in [
+        name for name in os.environ if name.startswith("INTERLOCK_") and not name.startswith("INTERLOCK_TEST_")
+    ]:
         del os.environ[name]
     # What a shell starts in the background ignores interrupts, and hands that on to what it starts itself.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,3 +70,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for group in sorted(groups)
     )
     terminalreporter.write_line("requirements with a test: " + ", ".join(counts))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later look for garbage."""
+    gc.freeze()

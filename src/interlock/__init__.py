@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from interlock.version import __version__
 
-__all__ = ["InterlockError", "__version__", "connect"]
+__all__ = ["InterlockError", "__version__", "connect", "work"]
 
 
 def __getattr__(name: str):  # type: ignore[no-untyped-def]  # to say Any would load typing
     # Lazily: a hook that only asks for mail must not pay for the whole package.
-    if name == "connect":
-        from interlock.wiring import connect
+    if name in ("connect", "work"):
+        from interlock import wiring
 
-        return connect
+        return getattr(wiring, name)
     if name == "InterlockError":
         from interlock.errors import InterlockError
 

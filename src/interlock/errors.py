@@ -63,7 +63,7 @@ class MethodNotAllowed(InvalidRequest):
 
 
 class PlanError(InvalidRequest):
-    """A plan file that cannot be run as it stands; `errors` lists every fault with its line."""
+    """A plan file with errors; `errors` lists each with its line."""
 
     code = "invalid_plan"
 
@@ -88,6 +88,10 @@ class MemberNotFound(NotFound):
     """No member of that name in the team."""
 
 
+class WorkerNotFound(NotFound):
+    """The team has no worker of that name, or it has ended."""
+
+
 class TaskNotFound(NotFound):
     """No task with that id, suffix or plan key."""
 
@@ -109,7 +113,7 @@ class GroupNotFound(NotFound):
 
 
 class RequestNotFound(NotFound):
-    """No open shutdown request that the caller could answer."""
+    """The caller has no pending shutdown request."""
 
 
 class TokenNotFound(NotFound):
@@ -199,7 +203,7 @@ class MembersRunning(Conflict):
 
 
 class RunnerAlive(Conflict):
-    """Another runner already drives this team."""
+    """Another runner already runs this team."""
 
 
 class ServerAlive(Conflict):
@@ -259,6 +263,10 @@ class CommitUnknown(InterlockError):
     """The disk failed at the end of a change, and whether it was made is not known yet. Look before you try again."""
 
 
+class AnswerLost(Conflict):
+    """The change was made when this request was sent first, and its answer is not known any more."""
+
+
 class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
@@ -277,6 +285,14 @@ class GitFailed(InterlockError):
 
 class NotAvailable(InterlockError):
     """What this asks for cannot be had on this machine, or in a home that was opened this way."""
+
+
+class LocalOnly(NotAvailable):
+    """A verb that needs files or processes of the machine where the home is; the home is on another one."""
+
+
+class ServerUnreachable(InterlockError):
+    """The server of a home elsewhere does not answer; `url` is its address. Nothing was changed."""
 
 
 class InternalError(InterlockError):

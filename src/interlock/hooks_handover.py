@@ -1,6 +1,6 @@
 """Handing mail over to a session that the ledger knows: the second half of the hooks' short start.
 
-Nothing here is new: the statements are those of the ledger's rows (`storage.sqlite.delivery`), the amounts those of
+Nothing here is new: the statements are those of the ledger's rows (`storage.sql.delivery`), the amounts those of
 the mailbox (`core.batch`), the text that of a message (`model.markup`), and the two commits those of decision 5. What
 needs more (a session that begins, the lead's report, mail in the hands of another process, a run around us, a ledger
 that is busy) is not begun here, but left to the rest of Interlock.
@@ -13,12 +13,14 @@ import os
 import sqlite3
 from collections.abc import Callable
 
+import interlock
 from interlock.hooks_team import LocalTeam
 from interlock.mirror.position import LOCK, POSITION, Position
 from interlock.model import handover
 from interlock.model.handover import teammate_message
+from interlock.processes import marked_host
 from interlock.storage.files import Tree
-from interlock.storage.sqlite import VERSION, delivery
+from interlock.storage.sql import VERSION, delivery
 from interlock.wakeup.socket import SocketNotifier
 
 RUN_TOKEN = b"INTERLOCK_RUN_TOKEN="
@@ -51,7 +53,7 @@ class Handover:
     """The mail of one session on its way: offered before a byte is printed, delivered after the last (decision 5).
 
     Args:
-        event: what happens in the window (`integrations.events`); None for `inject`.
+        event: what happens in the window (`integrations.HOOKS`); None for `inject`.
         again: the program says that this stop follows one that was refused.
         urgent: only urgent mail.
     """
@@ -185,7 +187,7 @@ class Handover:
             if noted is None:
                 return True  # No files are kept; where they should be, the next verb writes all of them.
             position = Position.parse(noted)
-            if position is None or position.owed or not tree.is_same(LOCK, lock):
+            if position is None or position.owed or position.view or not tree.is_same(LOCK, lock):
                 return False
             if position.seq != self._before or self._head - self._before != self._events:
                 return position.covers(self._head)
@@ -204,9 +206,7 @@ class Handover:
     def _finish(self, numbers: list[int], *, delivered: bool = False) -> None:
         """Do the rest with the patience of all other verbs: give the messages back or mark them delivered, and bring
         the files up to it."""
-        from interlock.wiring import connect
-
-        home = connect(self.team.home)
+        home = interlock.connect(self.team.home)
         try:
             if numbers:
                 mail = home.mailing(self.team.name, self.member, session=self.session, face="cli")
@@ -252,4 +252,4 @@ def this_process() -> str | None:
             boot = text.read().strip()
     except (OSError, IndexError):
         return None
-    return f"{os.uname().nodename.replace('|', '_')}|{boot}|{os.getpid()}|{started.decode()}"
+    return f"{marked_host()}|{boot}|{os.getpid()}|{started.decode()}"

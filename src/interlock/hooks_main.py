@@ -20,16 +20,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from interlock.hooks_team import LocalTeam
-from interlock.integrations.events import HOOKS
+from interlock.hooks_team import MANAGED, LocalTeam, plugin_options
+from interlock.integrations import HOOKS
 
 HOOK_TIMEOUT = 1.0
 """Seconds until a hook gives up, printing nothing; INTERLOCK_HOOK_TIMEOUT overrides it, for slow machines."""
 BUSY_SHARE = 0.6
 """The part of that time that it waits for a busy ledger."""
 INPUT_BYTES = 16_000_000
-MANAGED = ("INTERLOCK_SESSION", "INTERLOCK_RUN_TOKEN")
-"""Variables that a runner sets for its own programs."""
 OURS = "[interlock]"
 """How our text to a program begins: if the program sends it back as a prompt, that is no new turn."""
 ACTIVITY_LAG = 600
@@ -210,6 +208,8 @@ def _parse_hook(arguments: list[str]) -> dict[str, str] | None:
             options[name] = value if equals else next(words, "")
         elif not word.startswith("-") and "program" not in options:
             options["program"] = word
+        elif word == "--plugin":
+            options[word] = ""
         elif word != "--json":
             raise BadUsage(f"no such option or argument: {word}")
     return options
@@ -226,6 +226,11 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
     import json
 
     program = options.get("program", "")
+    if "--plugin" in options:
+        found = plugin_options(program)
+        if found is None:
+            return
+        options = {**options, **found}
     said = json.loads(given.decode("utf-8"))
     if not isinstance(said, dict):
         raise ValueError("the input is not a JSON object")
@@ -235,6 +240,8 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
         raise BadUsage(f"{program!r} has no hook {name!r} with a session id")
     if event == "prompt" and str(said.get("prompt") or "").startswith(OURS):
         return
+
+    again = bool(said.get("stop_hook_active"))
 
     def say(text: str, messages: int, unreported: Sequence[tuple[str, str]] = ()) -> None:
         answer: dict[str, object] = {}
@@ -246,7 +253,11 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
             deadline.extend()
             put(json.dumps(answer, separators=(",", ":")) + "\n")
 
-    if _told(options, event, session, bool(said.get("stop_hook_active")), say):
+    called = options.get("--name") or options.get("--as") or program
+    if options.get("--home", "").startswith(("http://", "https://")):
+        _tell_elsewhere({**options, "--name": called}, event, session, again, say)
+        return
+    if _told(options, event, session, again, say):
         return
     from interlock.surfaces.cli.caller import choose_team
     from interlock.wiring import connect
@@ -255,13 +266,23 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
     home = connect(options.get("--home"), environment={**os.environ, "INTERLOCK_BUSY_TIMEOUT": busy})
     try:
         team = options.get("--team") or choose_team(home)
-        called = options.get("--name") or options.get("--as") or program
         window = home.window(team, program=program, session=session, name=called)
-        with window.hear(event, again=bool(said.get("stop_hook_active"))) as heard:
+        with window.hear(event, again=again) as heard:
             first = _introduction(heard.member, heard.team) if heard.fresh and event != "stop" else ""
             say(first + heard.as_xml(), len(heard.messages), heard.unreported)
     finally:
         home.close()
+
+
+def _tell_elsewhere(options: dict[str, str], event: str, session: str, again: bool, say: Callable[..., None]) -> None:
+    from interlock.hooks_remote import DistantTeam, News
+
+    def say_news(news: News) -> None:
+        first = _introduction(news["member"], news["team"]) if news["fresh"] else ""
+        say(first + news["text"], len(news["numbers"]), news["unreported"])
+
+    team = DistantTeam(options["--home"], options["--team"], options["--name"], _hook_timeout())
+    team.tell(options["program"], event, session, again, say_news)
 
 
 def _introduction(member: str, team: str) -> str:
@@ -324,9 +345,7 @@ def _injected(options: dict[str, str]) -> bool:
     asked = (name, session or f"cli:{name}")
     if team.ask(NOTHING_TO_INJECT, (*asked, lately())):
         return True
-    from interlock.hooks_handover import Handover
-
-    return Handover(team, *asked, urgent="--urgent" in options).carry_out(lambda text, _: put(text))
+    return _handed_over(team, *asked, lambda text, _: put(text), urgent="--urgent" in options)
 
 
 def _told(options: dict[str, str], event: str, session: str, again: bool, say: Callable[[str, int], None]) -> bool:
@@ -346,9 +365,16 @@ def _told(options: dict[str, str], event: str, session: str, again: bool, say: C
     member = team.ask(f"SELECT CASE count(*) WHEN 1 THEN member END FROM {SEAT}", (session,))
     if not isinstance(member, str):
         return False
+    return _handed_over(team, member, session, say, event=event, again=again, urgent=event == "tool")
+
+
+def _handed_over(
+    team: LocalTeam, member: str, session: str, say: Callable[[str, int], None], *, urgent: bool,
+    event: str | None = None, again: bool = False,
+) -> bool:  # fmt: skip
     from interlock.hooks_handover import Handover
 
-    return Handover(team, member, session, event=event, again=again, urgent=event == "tool").carry_out(say)
+    return Handover(team, member, session, event=event, again=again, urgent=urgent).carry_out(say)
 
 
 def lately() -> str:

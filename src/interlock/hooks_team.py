@@ -1,9 +1,41 @@
-"""The team that a hook or `interlock inject` means, and its ledger, looked at without the rest of Interlock."""
+"""The team that a hook or `interlock inject` means, and its ledger, looked at without the rest of Interlock.
+
+A plugin is the same in every project, so what calls it with `--plugin` asks `plugin_options` whether it is to act here.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+
+from interlock.integrations import RECORD
+from interlock.storage.sqlite import FILE
+
+MANAGED = ("INTERLOCK_SESSION", "INTERLOCK_RUN_TOKEN")
+"""Variables that a runner sets for its own programs."""
+
+
+def plugin_options(program: str) -> dict[str, str] | None:
+    """What the plugin of `program` acts with in this directory, as options; None where it is to stay silent: a runner
+    drives the program, its project has hooks of its own, or nobody let it join a team.
+
+    Raises:
+        ValueError, OSError: the record of the project cannot be read.
+    """
+    if any(os.environ.get(name) for name in MANAGED):
+        return None
+    directory = os.path.realpath(os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
+    while not os.path.exists(path := os.path.join(directory, RECORD, "record.json")):
+        if directory == (directory := os.path.dirname(directory)):
+            return {} if os.environ.get("INTERLOCK_TEAM") else None
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        joined = json.load(file)["programs"].get(program)
+    if joined is None or not joined.get("plugin"):
+        return None
+    given = {"--home": joined["home"], "--team": joined["team"], "--name": joined["name"]}
+    return {option: value for option, value in given.items() if value is not None}
 
 
 class LocalTeam:
@@ -21,6 +53,8 @@ class LocalTeam:
         if not name or "/" in name or name.startswith("."):
             return None
         home = os.path.expanduser(options.get("--home") or os.environ.get("INTERLOCK_HOME") or "~/.interlock")
+        if _elsewhere(home, given=bool(options.get("--home"))) or _on_a_server(home):
+            return None
         return cls(os.path.abspath(home), name)
 
     def open(self, mode: str) -> sqlite3.Connection:
@@ -29,7 +63,7 @@ class LocalTeam:
         Raises:
             sqlite3.Error, ValueError: there is none to be had; ValueError: by a name that no query can carry.
         """
-        path = os.path.join(self.directory, "ledger.db")
+        path = os.path.join(self.directory, FILE)
         for character in "%?#":
             path = path.replace(character, f"%{ord(character):02x}")
         return sqlite3.connect(f"file:{path}?mode={mode}", uri=True, timeout=0.1, isolation_level=None)
@@ -44,6 +78,22 @@ class LocalTeam:
                 ledger.close()
         except (sqlite3.Error, ValueError):
             return None
+
+
+def _elsewhere(home: str, *, given: bool) -> bool:
+    """Whether the home is perhaps one on another machine: an address or a login, which `--home` is stronger than."""
+    return not given and bool(os.environ.get("INTERLOCK_URL") or os.path.exists(os.path.join(home, "login.json")))
+
+
+def _on_a_server(home: str) -> bool:
+    """Whether the ledgers of that home may be somewhere else: what lies in it then says nothing."""
+    if os.environ.get("INTERLOCK_LEDGER"):
+        return True
+    try:
+        with open(os.path.join(home, "settings.json"), "rb") as file:
+            return b'"ledger"' in file.read()
+    except OSError:
+        return False
 
 
 def _team_of_file() -> str:

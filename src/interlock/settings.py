@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.errors import ConfigParseError, InvalidRequest
 
 
-@dataclass(slots=True, frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table."""
 
     name: str
     default: int | float | bool | str
     help: str
-    _: KW_ONLY
     team: bool = True
     minimum: float | None = None
     choices: tuple[str, ...] = ()
+    secret: bool = False
+    path: bool = False
 
     @property
     def variable(self) -> str:
         """The environment variable that overrides it."""
         return f"INTERLOCK_{self.name.upper().replace('.', '_')}"
+
+    def shown(self, value: object) -> object:
+        """`value` without the password that an address may hold; of a secret, only that it is set."""
+        if self.secret:
+            return "(set, not shown)" if value else ""
+        return re.sub(r"(://[^/@:]*:)[^@/]*@", r"\1***@", value) if isinstance(value, str) else value
 
     def parse(self, value: object, where: str) -> int | float | bool | str:
         """`value` as this setting's type.
@@ -48,6 +54,10 @@ class Setting:
         if self.choices and parsed not in self.choices:
             raise InvalidRequest(
                 f"{where}: {self.name} must be one of: {', '.join(self.choices)}", field=self.name, value=value
+            )
+        if self.path and parsed and not os.path.isabs(os.path.expanduser(str(parsed))):
+            raise InvalidRequest(
+                f"{where}: {self.name} must be an absolute path, not {value!r}", field=self.name, value=value
             )
         if self.minimum is not None and isinstance(parsed, (int, float)) and parsed < self.minimum:
             raise InvalidRequest(
@@ -108,7 +118,35 @@ SETTINGS: tuple[Setting, ...] = (
         "heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1
     ),
     Setting("paused", False, "Runners start nothing new in the team; `interlock pause` and `resume` set it."),
+    Setting("labels", "", "What this machine's workers offer to tasks that ask for it, such as gpu,linux.", team=False),
     Setting("parallel", 3, "Runs that a runner keeps open at once in a team; a plan may say otherwise.", minimum=1),
+    Setting(
+        "member_parallel",
+        0,
+        "Tasks a member may be at at once, whoever gave them to it; one more claim is refused. 0: any number.",
+        minimum=0,
+    ),
+    Setting(
+        "ageing",
+        86_400.0,
+        "Seconds by which a task must be older to go before one of the next higher priority, so that none waits for "
+        "ever; 0: priority alone counts.",
+        minimum=0,
+    ),
+    Setting(
+        "weight",
+        1,
+        "The team's share of `machine_parallel` while several teams have work: of twice the weight, twice the runs.",
+        minimum=1,
+    ),
+    Setting(
+        "machine_parallel",
+        0,
+        "Runs that `interlock up` keeps open at once, in all teams together, and as many again all "
+        "`interlock work --url` with this home; 0: as many as their `parallel` allow.",
+        team=False,
+        minimum=0,
+    ),
     Setting("retries", 3, "Failed attempts at a task before it goes to deadletter.", minimum=0),
     Setting("retry_delay", 2.0, "Seconds before the second attempt; doubled for each further one.", minimum=0),
     Setting(
@@ -120,6 +158,12 @@ SETTINGS: tuple[Setting, ...] = (
         "none",
         "Where runners let tasks be done: `none`, all in the team's directory; `worktree`, each in a git worktree.",
         choices=("none", "worktree"),
+    ),
+    Setting(
+        "mirror.claude",
+        "",
+        "An absolute path of a directory that shows the team in the layout of Claude Code's Agent Teams, too.",
+        path=True,
     ),
     Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
     Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
@@ -154,7 +198,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "question_timeout",
         900.0,
-        "Seconds until an unattended question takes its default, where whoever asked does not mind.",
+        "Seconds until an unattended question takes its default, where the asker allows it.",
         minimum=0,
     ),
     Setting("question_reminder", 3600.0, "Seconds between two reminders of an open question; 0: none.", minimum=0),
@@ -184,6 +228,20 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0,
     ),
     Setting("stuck_turns", 3, "Turns of an agent without any progress before it is told so.", minimum=1),
+    Setting(
+        "repeated_calls",
+        30,
+        "Tool calls in a row, less than a tenth of them with a new input or output, before a turn is interrupted; 0: "
+        "it never is.",
+        minimum=0,
+    ),
+    Setting(
+        "when_repeating",
+        "nudge",
+        "What follows then: `nudge`, it is told so once, and after that the attempt fails; `session`, the attempt "
+        "fails and the next has a new session; `question`, a person is asked.",
+        choices=("nudge", "session", "question"),
+    ),
     Setting(
         "permissions",
         "ask",
@@ -257,10 +315,36 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),
+    Setting(
+        "ledger",
+        "",
+        "Where ledgers are kept: empty, a file per team in this home; or `postgresql://USER@HOST/DATABASE`.",
+        team=False,
+    ),
+    Setting("ledger_schema", "interlock", "The schema of a PostgreSQL database that lists its teams.", team=False),
+    Setting(
+        "ledger_notices",
+        True,
+        "Whether a PostgreSQL server wakes those who wait on other machines at once; they look twice a second anyway.",
+        team=False,
+    ),
+    Setting(
+        "ledger_direct",
+        "",
+        "The address of the PostgreSQL server itself, where `ledger` is that of a pooler such as PgBouncer.",
+        team=False,
+    ),
     Setting("wal_bytes", 16_777_216, "Size at which a ledger's write-ahead log is emptied.", team=False, minimum=65536),
     Setting("http_port", 8420, "Where `interlock up` listens, or the next free of ten; 0: any.", team=False, minimum=0),
     Setting("http_host", "127.0.0.1", "The address `interlock up` listens on.", team=False),
     Setting("http_hosts", "", "Further names that `interlock up` may be called by, with spaces between.", team=False),
+    Setting(
+        "http_proxies",
+        "",
+        "Addresses or networks of proxies with TLS before `interlock up`, whose `X-Forwarded-Proto` and "
+        "`X-Forwarded-Host` count, with spaces between.",
+        team=False,
+    ),
     Setting("http_body_bytes", 4_194_304, "Largest body of an HTTP request, in bytes.", team=False, minimum=1024),
     Setting("http_body_seconds", 60.0, "Seconds in which all of a body must come.", team=False, minimum=0.1),
     Setting(
@@ -269,9 +353,50 @@ SETTINGS: tuple[Setting, ...] = (
         "A program that is told when something needs a human: words or a JSON list, never read by a shell.",
         team=False,
     ),
-    Setting("notify.webhook", "", "An address that the same is sent to, as JSON by POST.", team=False),
+    Setting(
+        "notify.webhook",
+        "",
+        "Addresses that the same is sent to, as JSON by POST, with spaces between; in the form of that program with "
+        "`slack+`, `discord+` or `ntfy+` before `https://`.",
+        team=False,
+        secret=True,
+    ),
+    Setting(
+        "notify.secret",
+        "",
+        "The key that signs what `notify.webhook` gets (Standard Webhooks): `whsec_` and base64, or any text.",
+        team=False,
+        secret=True,
+    ),
+    Setting(
+        "notify.email",
+        "",
+        "Mailboxes that the same is sent to, with spaces between: `smtps://USER:PASSWORD@HOST/?to=YOU@EXAMPLE.ORG`.",
+        team=False,
+        secret=True,
+    ),
+    Setting(
+        "notify.push",
+        "",
+        "Lets the page offer Web Push: your address for push services, such as `mailto:you@example.org`; after it the "
+        "origins of services that are not a browser maker's.",
+        team=False,
+    ),
     Setting(
         "notify.interval", 30.0, "Seconds between two notifications; what comes between waits.", team=False, minimum=1
+    ),
+    Setting("notify.digest", "", "A time of day, such as 07:00, for a line on each team's last day.", team=False),
+    Setting(
+        "otel",
+        False,
+        "Whether traces and metrics are sent over OTLP, to where `OTEL_EXPORTER_OTLP_ENDPOINT` says (extra `otel`).",
+        team=False,
+    ),
+    Setting(
+        "a2a",
+        False,
+        "Whether `interlock up` offers each team as an agent of the Agent2Agent protocol (extra `a2a`).",
+        team=False,
     ),
     Setting(
         "memory",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from interlock import agents, app
 from interlock.app.home import SETTINGS_FILE, Home
+from interlock.app.team import Team
 from interlock.clock import Clock, SystemClock
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import AgentError, ConfigParseError
+from interlock.errors import AgentError, ConfigParseError, InvalidRequest
+from interlock.model.names import LOGIN_FILE
 from interlock.model.team import Member
-from interlock.processes.commands import words_of
+from interlock.processes import ancestry
 from interlock.settings import Settings, SettingsFile
+from interlock.storage.catalog import Catalog
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.notifier import Notifier
 from interlock.wakeup.socket import SocketNotifier
@@ -25,35 +29,124 @@ def home_path(path: str | None = None, environment: Mapping[str, str] | None = N
 
 
 def connect(
-    path: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    token: str | None = None,
     *,
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     notifier: Notifier | None = None,
 ) -> Home:
-    """Open a home on this machine; nothing is written before the first verb that needs it.
+    """Open a home; nothing is written before the first verb that needs it.
 
     Args:
-        path: the directory; `INTERLOCK_HOME` or `~/.interlock` by default.
+        path: the directory, or the address of the server of a home elsewhere; by default `INTERLOCK_URL`, or
+            `INTERLOCK_HOME` or `~/.interlock`, or the server that `interlock login` remembers there.
+        token: for a server; by default `INTERLOCK_TOKEN`, or the one that `interlock login` keeps for that address.
         environment: where `INTERLOCK_*` overrides are read from; the process's own by default.
         clock: time and ids; the system's by default.
         notifier: how waiters are woken; sockets in the runtime directory by default.
 
     Raises:
         ConfigParseError: `settings.json` cannot be read.
+        InvalidRequest: that is no address.
     """
-    home = home_path(path, environment)
+    variables = os.environ if environment is None else environment
+    path = None if path is None else os.fspath(path)
+    url = path or variables.get("INTERLOCK_URL") or ""
+    token = token or variables.get("INTERLOCK_TOKEN") or None
+    elsewhere = url.startswith(("http://", "https://"))
+    home = home_path(None if elsewhere else path, environment)
+    # A run on this machine belongs to a home of this machine, and a person's token is none of its business.
+    asks = not url or (elsewhere and token is None)
+    if asks and ancestry.RUN_TOKEN not in variables and os.path.exists(os.path.join(home, LOGIN_FILE)):
+        login = app.tokens.login_of(home)
+        if login is not None and url.rstrip("/") in ("", login.url):
+            url, token, elsewhere = login.url, login.token, True
+    if elsewhere:
+        from interlock.remote.home import RemoteHome
+
+        return RemoteHome(url, token, home)
     settings = Settings(SettingsFile(os.path.join(home, SETTINGS_FILE)), None, environment)
     clock = clock or SystemClock()
 
+    catalog, wakes = ledgers_of(home, settings, clock)
     opened = Home(
-        home, settings, clock, SqliteCatalog(os.path.join(home, "teams"), settings, clock),
-        notifier or SocketNotifier(home),
+        home, settings, clock, catalog, notifier or wakes,
         lambda member: executor_for(member, home, opened.workspace),
         registry=lambda: agents.registry.AgentRegistry(home), open_memory=memory_of(home), open_home=connect,
         why_idle=lambda member, *, wholly=False: why_idle(member, home, wholly=wholly),
     )  # fmt: skip
     return opened
+
+
+def work(
+    team: Team,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    labels: Sequence[str] = (),
+    members: Sequence[str] | None = None,
+    parallel: int = 1,
+    beat: float = 1.0,
+    stop: app.running.Stop | None = None,
+    on_update: Callable[[app.running.Update], None] = lambda update: None,
+) -> str:
+    """Do the tasks of a team whose home is elsewhere, with the agents that are here, until stopped or drained.
+
+    Args:
+        home: the directory of this machine's own home, which holds the clones; as in `connect`.
+        name: under which it is listed; the machine's by default.
+        labels: what it offers to tasks that ask for it.
+        members: the only members it works for.
+        parallel: how many runs at once; `machine_parallel` of that home bounds those of all that work in it so.
+        beat: seconds between two beats, at least.
+
+    Returns:
+        Why it ended.
+
+    Raises:
+        InvalidRequest: the team does not work in worktrees, or the name or a label is none.
+        Forbidden: this process belongs to a run, or may not work for that team.
+    """
+    from interlock.remote.worker import RemoteWorker, WorkerOptions
+
+    place = home_path(None if home is None else os.fspath(home))
+    with connect(place) as own:
+        own.need_person("work for a team")
+        shared = next(one.value for one in own.settings() if one.name == "machine_parallel")
+    options = WorkerOptions(
+        directory=os.path.join(place, "work"), name=name, labels=labels, members=members, parallel=parallel,
+        shared_parallel=shared, beat=beat,
+    )  # fmt: skip
+    hire = partial(executor_for, home=place)
+    worker = RemoteWorker(team, hire, options, stop=stop or app.running.Stop(), on_update=on_update)
+    return app.running.run_async(worker.work)
+
+
+def ledgers_of(home: str, settings: Settings, clock: Clock) -> tuple[Catalog, Notifier]:
+    """The ledgers of the home, where the setting `ledger` says, and what wakes those who wait for them.
+
+    Raises:
+        InvalidRequest: what a PostgreSQL ledger needs is not installed.
+        StorageError: the setting is no address.
+    """
+    url, root = str(settings.get("ledger")), os.path.join(home, "teams")
+    if not url:
+        return SqliteCatalog(root, settings, clock), SocketNotifier(home)
+    try:
+        from interlock.storage.postgres.catalog import PostgresCatalog
+    except ImportError as error:
+        raise InvalidRequest(
+            "The setting ledger names a PostgreSQL server, and what speaks to one is not installed: "
+            f"pip install 'interlock-agents[postgres]' ({error}).",
+            field="ledger",
+        ) from error
+    catalog = PostgresCatalog(url, root, settings, clock)
+    if not settings.get("ledger_notices"):
+        return catalog, SocketNotifier(home)
+    from interlock.wakeup.relay import RelayNotifier
+
+    return catalog, RelayNotifier(home, catalog.notices)
 
 
 def executor_for(
@@ -71,12 +164,8 @@ def executor_for(
     if member.agent == "shell":
         return ShellExecutor()
     models: Mapping[str, str] = {}
-    if member.command and member.agent == "acp":
-        found = AgentExecutor(
-            agents.acp.agent.AcpAgent(member.name, agents.acp.agent.LaunchSpec(tuple(member.command)))
-        )
-    elif member.command:
-        found = AgentExecutor(agents.command.CommandAgent(member.name, member.command))
+    if member.command:
+        found = AgentExecutor(agents.registry.own_agent(member))
     else:
         profile = _profile(member, home)
         models = profile.models
@@ -103,30 +192,12 @@ def why_idle(member: Member, home: str, *, wholly: bool = False) -> str | None:
 
 
 def memory_of(home: str) -> app.running.OpenMemory:
-    """How memory is opened for work on a project: the local file, or Forgetful with the patience that a server needs,
-    and what Serena knows beside it, as the settings say."""
+    """How memory is opened for work on a project."""
 
     def opened(settings: Settings, project: str, output_folder: str, log: app.running.Log) -> app.running.MemoryStore:
-        from interlock.memory.local import LocalMemory
+        from interlock.memory.composite import open_memory
 
-        store: app.running.MemoryStore = LocalMemory(home, SystemClock())
-        asks_serena = bool(settings.get("serena_command") or settings.get("serena_url"))
-        if settings.get("memory") != "forgetful" and not asks_serena:
-            return store
-        from interlock.memory.composite import CompositeMemory
-        from interlock.memory.forgetful import Forgetful
-        from interlock.memory.mcp_server import McpConnection
-        from interlock.memory.retrying import RetryingMemory
-        from interlock.memory.serena import Serena
-
-        def server(name: str) -> McpConnection:
-            url, command = str(settings.get(f"{name}_url")), str(settings.get(f"{name}_command"))
-            words = [] if url else words_of(command, f"{name}_command")
-            return McpConnection(name.capitalize(), command=words, url=url, directory=project)
-
-        if settings.get("memory") == "forgetful":
-            store = RetryingMemory(Forgetful(server("forgetful")), output_folder, SystemClock(), log)
-        return CompositeMemory(store, [Serena(server("serena"))], log) if asks_serena else store
+        return open_memory(home, settings, project, output_folder, log)
 
     return opened
 
@@ -137,10 +208,11 @@ def _profile(member: Member, home: str | None) -> app.running.Profile:
         return profiles[member.agent]
     from difflib import get_close_matches  # slow to load
 
-    near = get_close_matches(str(member.agent), profiles, n=1)
+    near = get_close_matches(str(member.agent), ["shell", *profiles], n=1)
+    known = [one.name for one in profiles.values() if not one.listed]
     raise AgentError(
         f"Unknown agent {member.agent!r} for {member.name}."
-        f"{f' Did you mean {near[0]!r}?' if near else ''} Available: shell, {', '.join(profiles)}, any program "
+        f"{f' Did you mean {near[0]!r}?' if near else ''} Available: shell, {', '.join(known)}, any program "
         f"(`agent: {{command: [PROGRAM, ARGUMENT, …]}}`, `agent: {{acp: [PROGRAM, …]}}`), and what "
         f"{agents.profiles.FILE} in the home directory of Interlock adds.",
         member=member.name,

@@ -27,7 +27,7 @@ A prompt's actions are carried out in order, and the turn ends with `end_turn`. 
                                             calls an MCP tool of the (first) server it was given; answer: `{NAME}`,
                                             by default `{result}`, fields of JSON as `{NAME.field}`, lists `{NAME.0}`
     {"usage": {"input", "output", "total_cost"}}   tokens of this turn at its end, cost of the session so far now
-    {"wait": FILE}                          until that file exists (60 s at most)
+    {"wait": FILE}                          until that file exists (5 minutes at most)
     {"touch": FILE}                         make that file
     {"hang": true}                          until cancelled; {"hang": "deaf"} does not hear that either
     {"flood": N, "text": T}                 says T and a newline, N times
@@ -310,7 +310,7 @@ class Turn:
 
     async def run(self, argv: list[str]) -> str:
         call = f"call-{uuid4()}"
-        await self._notice(call, " ".join(argv), "execute", (), "in_progress")
+        await self._notice(call, " ".join(argv), "execute", (), "in_progress", {"command": argv})
         process = await asyncio.create_subprocess_exec(
             *argv,
             cwd=self.session.cwd,
@@ -320,7 +320,8 @@ class Turn:
         )
         out, _ = await process.communicate()
         self.known.update(out=out.decode("utf-8", "replace"), exit=process.returncode)
-        await self._update(acp.update_tool_call(call, status="failed" if process.returncode else "completed"))
+        ended = "failed" if process.returncode else "completed"
+        await self._update(acp.update_tool_call(call, status=ended, raw_output={"stdout": self.known["out"]}))
         return str(self.known["out"])
 
     async def ask(self, title: str, kind: str = "edit", paths: Any = (), choices: Any = None, **data: Any) -> str:
@@ -374,9 +375,10 @@ class Turn:
     async def wait(self, path: str) -> None:
         await until(lambda: os.path.exists(path), f"{path} never came")
 
-    async def _notice(self, call: str, title: str, kind: Any, paths: Any, status: Any) -> None:
+    async def _notice(self, call: str, title: str, kind: Any, paths: Any, status: Any, asked: Any = None) -> None:
         places = [schema.ToolCallLocation(path=path) for path in paths]
-        await self._update(acp.start_tool_call(call, title, kind=kind, status=status, locations=places))
+        begun = acp.start_tool_call(call, title, kind=kind, status=status, locations=places, raw_input=asked)
+        await self._update(begun)
 
     async def _update(self, update: Any) -> None:
         await self.client.session_update(session_id=self.session.id, update=update)
@@ -445,7 +447,7 @@ class Server:
 
 
 async def until(condition: Any, otherwise: str) -> None:
-    for _ in range(6000):
+    for _ in range(30_000):
         if condition():
             return
         await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from interlock.agents.acp.agent import AcpAgent, LaunchSpec
 from interlock.agents.acp.session import AcpSession
 from interlock.agents.session import McpServer, Opening, Permission, Update, refuse
 from interlock.processes import table
-from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ancestry import RUN_TOKEN
 from tests.agents.acting import acp_command, recorded
 
 
@@ -43,7 +43,7 @@ class Stage:
             "environment": {**os.environ, RUN_TOKEN: self.token},
             "log": str(self.log),
             "time_limit": 60.0,
-            "stop_grace": 2.0,
+            "stop_grace": 60.0,
             "output_bytes": 100_000,
             "permit": self.permitting(refuse),
         }

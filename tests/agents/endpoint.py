@@ -33,7 +33,7 @@ from typing import Any
 from uuid import uuid4
 
 MOST = 60
-STALLED = 30.0
+STALLED = 300.0
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,8 @@ def _words(content: Any) -> str:
 def _anthropic(move: Move, body: dict[str, Any]) -> list[Any]:
     id, usage = f"msg_{uuid4().hex[:20]}", {"input_tokens": 12, "output_tokens": 5}
     block: dict[str, Any] = {"type": "text", "text": move.text}
-    begun, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": move.text}
+    begun: dict[str, Any] = {"type": "text", "text": ""}
+    delta: dict[str, Any] = {"type": "text_delta", "text": move.text}
     stop = "end_turn"
     if move.tool is not None:
         block = {"type": "tool_use", "id": f"toolu_{uuid4().hex[:20]}", "name": move.tool, "input": move.arguments}

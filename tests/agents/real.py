@@ -1,7 +1,7 @@
 """Real agent programs from npm, led to the scripted model: what the tests with them share.
 
 `agents(monkeypatch, tmp_path, endpoint)` puts them on PATH and gives this process an environment in which they find
-nothing but the endpoint: a home of their own, no key but a dummy, no way out. An install that is refused skips.
+nothing but the endpoint: a home of their own, no key but a dummy, no way out. What is not installed skips.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ INSTALLING = 600.0  # seconds that the first test may take
 
 
 def installed(name: str) -> str:
-    """The directory with the programs of an agent; skips where they cannot be had."""
-    try:
-        return str(fetch_agents.fetch(name))
-    except (fetch_agents.NoNode, fetch_agents.FetchFailed) as error:
-        pytest.skip(f"{name} could not be installed: {error}")
+    """The directory with the programs of an agent; skips where they are not there. A test downloads nothing."""
+    if not fetch_agents.is_there(name):
+        pytest.skip(f"{name} is not installed: `make agents` downloads it (600 MB)")
+    return str(fetch_agents.fetch(name))
 
 
 def enter(monkeypatch: pytest.MonkeyPatch, home: Path, name: str, endpoint: Endpoint, model: str) -> None:

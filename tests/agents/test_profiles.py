@@ -12,12 +12,13 @@ import anyio
 import pytest
 
 import interlock
+from interlock.agents import acp_registry
 from interlock.agents.acp.agent import AcpAgent
 from interlock.agents.command import HeadlessAgent
 from interlock.agents.profiles import ABILITIES, PERMISSIONS, load
 from interlock.agents.registry import agent_of, find
 from interlock.agents.session import McpServer, Opening, Turn, Update
-from interlock.errors import AgentError, ConfigParseError
+from interlock.errors import AgentError, ConfigParseError, NotFound
 from tests.agents.acting import acp_command
 
 
@@ -163,6 +164,7 @@ def test_permissions_that_nobody_could_hold_it_to_are_refused(tmp_path: Path) ->
     agent_of(load()["codex"], "read-only", environment)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["profile", "acp"])
 def test_a_plan_is_done_by_an_agent_of_ones_own(tmp_path: Path, form: str) -> None:
     script = [[{"write": {"path": "made.txt", "text": "{prompt}"}}, {"call": "task_complete",
@@ -193,4 +195,94 @@ def test_a_member_may_be_spawned_with_any_profile(tmp_path: Path) -> None:
     team.spawn("bob", agent="mine")
     with pytest.raises(AgentError, match="mine is not installed: no-such-program was not found"):
         home.drive("crew")
+    home.close()
+
+
+REGISTRY: dict[str, Any] = {
+    "version": "1.0.0",
+    "agents": [
+        {"id": "quill", "name": "Quill", "version": "2.1.0", "description": "", "distribution": {
+            "npx": {"package": "@quill-ai/quill-code@2.1.0", "args": ["--acp"], "env": {"QUILL_UPDATES": "off"}}}},
+        {"id": "reed", "name": "Reed", "version": "0.3.0", "distribution": {"uvx": {"package": "reed-acp==0.3.0"}}},
+        {"id": "far", "name": "Far", "version": "1.0.0", "distribution": {
+            "binary": {"plan9-sparc": {"archive": "https://example.org/far.tar", "cmd": "./far"}}}},
+        {"id": "near", "name": "Near", "version": "1.0.0", "distribution": {"binary": {
+            f"{system}-{kind}": {"archive": f"https://example.org/{system}-{kind}.tar", "cmd": "./bin/near"}
+            for system in ("linux", "darwin") for kind in ("x86_64", "aarch64")}}},
+        {"id": "claude", "name": "Not ours", "version": "9.9.9", "distribution": {"uvx": {"package": "else"}}},
+        {"id": "thief", "name": "T", "version": "1.0.0", "distribution": {
+            "npx": {"package": "thief", "env": {"INTERLOCK_HOME": "/"}}}},
+        {"id": "odd", "name": "Odd", "version": "1.0.0", "distribution": {"npx": {"package": "-rf /"}}},
+        {"id": "later", "form": "of another version"},
+    ],
+}  # fmt: skip
+
+
+def test_every_agent_of_the_registry_that_there_is_for_this_machine_is_known(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    acp_registry.take(str(home), str(kept(tmp_path, REGISTRY)))
+    found = load(str(home))
+    assert list(found) == ["claude", "codex", "gemini", "opencode", "quill", "reed", "near"]
+    assert found["claude"].title == "Claude Code" and not found["claude"].listed
+    quill = found["quill"]
+    assert quill.acp == ("npm:@quill-ai/quill-code", "--acp") and quill.variables == {"QUILL_UPDATES": "off"}
+    assert quill.install == "npm install -g @quill-ai/quill-code@2.1.0" and quill.listed
+    assert found["reed"].acp == ("reed-acp",) and found["reed"].install == "uv tool install reed-acp==0.3.0"
+    assert found["near"].acp == ("near",) and "https://example.org/" in found["near"].install
+    written(home, '[quill]\nlogin = "Ask Ada."\n')
+    assert load(str(home))["quill"].login == "Ask Ada." and load(str(home))["quill"].acp == quill.acp
+
+
+def kept(directory: Path, document: object) -> Path:
+    file = directory / "registry.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def test_the_program_of_a_package_is_found_by_the_name_that_the_package_gives_it(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "quill")
+    place = tmp_path / "lib/node_modules/@quill-ai/quill-code"
+    place.mkdir(parents=True)
+    (place / "package.json").write_text(json.dumps({"bin": {"quill": "dist/main.js"}}))
+    here = {"PATH": str(tmp_path / "bin"), "NPM_CONFIG_PREFIX": str(tmp_path / "none")}
+    assert find("npm:@quill-ai/quill-code", here) == str(tmp_path / "bin/quill")
+    assert find("npm:@quill-ai/other", here) is None
+    (place / "package.json").write_text("[")
+    assert find("npm:@quill-ai/quill-code", here) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"agents": 1}', "[" * 100_000])
+def test_what_is_no_registry_is_refused_and_the_copy_stays(tmp_path: Path, text: str) -> None:
+    home = str(tmp_path / "home")
+    acp_registry.take(home, str(kept(tmp_path, REGISTRY)))
+    (tmp_path / "registry.json").write_text(text)
+    with pytest.raises(ConfigParseError, match="is no ACP registry"):
+        acp_registry.take(home, str(tmp_path / "registry.json"))
+    assert "quill" in load(home)
+
+
+@pytest.mark.long
+def test_a_plan_is_done_by_an_agent_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = [[{"call": "task_complete", "with": {"task_id": "{task}", "summary": "made"}}, {"say": "that was it"}]]
+    command = acp_command(tmp_path, turns=turns)
+    source = f"import os, sys\nif '--version' in sys.argv: sys.exit()\nos.execv({command[0]!r}, {command!r})"
+    program(tmp_path / "bin", "reed-acp", source)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    home = interlock.connect(str(tmp_path / "home"))
+    assert home.agent_registry() == []
+    with pytest.raises(NotFound, match="cannot be read from"):
+        home.agent_registry(str(tmp_path / "none.json"))
+    listed = {one.info.name: one for one in home.agent_registry(str(kept(tmp_path, REGISTRY)))}
+    assert list(listed) == ["quill", "reed", "near"] == [one.info.name for one in home.agent_registry()]
+    assert listed["reed"].installed and not listed["quill"].installed
+    plan = tmp_path / "plan.json"
+    for agent in ("quill", "reed"):
+        members = {"bob": {"agent": agent}}
+        plan.write_text(json.dumps({"team": "crew", "members": members, "tasks": {"one": {"subject": "One"}}}))
+        if agent == "quill":
+            with pytest.raises(AgentError, match=r"npm install -g @quill-ai/quill-code@2\.1\.0"):
+                home.stage(str(plan))
+    home.stage(str(plan))
+    assert home.drive("crew") == "finished"
+    assert (home.team("crew").task("one").state, home.team("crew").task("one").output) == ("done", "made")
     home.close()

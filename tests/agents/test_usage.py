@@ -12,6 +12,8 @@ import pytest
 
 from tests.agents.conftest import Stage
 
+pytestmark = pytest.mark.long
+
 
 def codex(total: int) -> str:
     usage = {

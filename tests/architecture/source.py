@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.metrics import parsing
+
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PACKAGE = SRC / "interlock"
@@ -49,7 +51,8 @@ def files(under: Path = PACKAGE) -> tuple[Source, ...]:
     """Every Python file below `under`; what the demo puts into a user's directory is data, not ours to import."""
     paths = (path for path in sorted(under.rglob("*.py")) if not path.is_relative_to(DEMO_PROJECT))
     texts = ((path, path.read_text(encoding="utf-8")) for path in paths if not path.is_relative_to(DEMO_AGENTS))
-    return tuple(Source(path, text, ast.parse(text, str(path))) for path, text in texts)
+    with parsing():
+        return tuple(Source(path, text, ast.parse(text, str(path))) for path, text in texts)
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
@@ -68,6 +71,7 @@ def imports(source: Source, tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
                 yield node, dotted if _exists(dotted) else str(node.module)
 
 
+@cache
 def _exists(module: str) -> bool:
     path = SRC.joinpath(*module.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()

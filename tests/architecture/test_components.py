@@ -34,7 +34,7 @@ CONTRACTS = {
     "Party Mode Driver": ("party.party_mode_driver", "heard", "Went"),
     "Loop-Back Handler": ("engine.loop_back_handler", "validated", "Judgement"),
     "Subagent Dispatcher": ("agents.subagent_dispatcher", "SubagentDispatcher.run", "Report"),
-    "Memory Bridge": ("memory.memory_bridge", "MemoryBridge.write", "Written"),
+    "Memory Bridge": ("memory.memory_bridge", "MemoryBridge.write", "WrittenLessons"),
     "Parallel BMB Validation": ("reviews.parallel_bmb_validation", "ParallelBmbValidation.examine", "Examined"),
     "Sprint Status Watcher": ("state.sprint_status_watcher", "SprintStatusWatcher.look", "StatusChange"),
     "Post-Workflow Curator": ("memory.post_workflow_curator", "PostWorkflowCurator.curate", "Curated"),

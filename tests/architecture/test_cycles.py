@@ -9,20 +9,6 @@ from tests.architecture.source import files, imports
 
 Graph = dict[str, set[str]]
 
-# Modules of the workflow engine that still import each other for their types; its rework removes them.
-KNOWN_MODULES = {
-    frozenset({
-        "interlock.workflow.agents.registry", "interlock.workflow.agents.subagent_dispatcher",
-        "interlock.workflow.engine.context",
-    })
-}  # fmt: skip
-KNOWN_FOLDERS = {
-    frozenset(
-        f"interlock.workflow.{name}"
-        for name in "agents engine entry hooks memory package party preferences reviews runs state".split()
-    )
-}
-
 
 @cache
 def module_graph() -> Graph:
@@ -83,16 +69,11 @@ def finished(graph: Graph, start: str, seen: set[str]) -> list[str]:
     return order
 
 
-def new(found: set[frozenset[str]], known: set[frozenset[str]]) -> list[list[str]]:
-    """Return the cycles that are not within a known one: whoever shortens one has nothing to change here."""
-    return [sorted(group) for group in found if not any(group <= one for one in known)]
-
-
 def test_no_modules_import_each_other_in_a_cycle() -> None:
-    assert not new(cycles(module_graph()), KNOWN_MODULES)
+    assert not cycles(module_graph())
 
 
 def test_no_folders_import_each_other_in_a_cycle() -> None:
     parents = {source.module for source in files() if source.path.name == "__init__.py"}
     found = set[frozenset[str]]().union(*(cycles(folder_graph(parent)) for parent in parents))
-    assert not new(found, KNOWN_FOLDERS)
+    assert not found

@@ -28,7 +28,7 @@ from interlock.workflow.entry.validation_type_detector import register
 from interlock.workflow.memory import lesson
 from interlock.workflow.party import contributions
 from interlock.workflow.party.party_mode_driver import leaves
-from interlock.workflow.reviews import review_brief
+from interlock.workflow.reviews import checklist
 
 LENGTH = 8_000
 SECONDS = 0.04
@@ -42,7 +42,7 @@ BOUNDED = {
     "interlock.processes.commands._ASSIGNMENT": "match",
     "interlock.doctor.files._TEMPORARY": "fullmatch of a path",
     "interlock.integrations.settings_text._BLANK": "match at a place",
-    "interlock.workflow.reviews.reviewers._PLACE": "at most 1,000 characters",
+    "interlock.workflow.panel._PLACE": "at most 1,000 characters",
     "interlock.workflow.entry.cross_reference_validator.COMMENT": "only up to the last closing mark",
     "interlock.workflow.party.contributions.AFTER": "match of a line",
     "interlock.workflow.preferences.preferences._REMEMBER": "fullmatch",
@@ -150,6 +150,7 @@ def _within_seconds(seconds: float, work: Callable[[], object]) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_pattern_takes_the_square_of_a_text(part: int) -> None:
     slow: list[str] = []
@@ -158,7 +159,8 @@ def test_no_pattern_takes_the_square_of_a_text(part: int) -> None:
             continue
         for piece in sorted({*PUMPS, *_pieces(pattern)}):
             text = piece * (LENGTH // len(piece))
-            if not _within_seconds(SECONDS, partial(_search, pattern, text)):
+            # Three times, each with more: on a busy machine even seconds of CPU are of different lengths.
+            if not any(_within_seconds(SECONDS * more, partial(_search, pattern, text)) for more in (1, 2, 4)):
                 slow.append(f"{name}: {piece!r} over and over")
                 break
     assert not slow, "\n".join(slow)
@@ -169,8 +171,8 @@ ANALYSERS: dict[str, Callable[[str], object]] = {
     "guard.explicit": guard.explicit,
     "verdicts.review": verdicts.review,
     "verdicts.read": verdicts.read,
-    "checklist.items_of": review_brief.items_of,
-    "checklist.evaluated": lambda text: review_brief.evaluated(("an item",), {"reviewer": text}),
+    "checklist.items_of": checklist.items_of,
+    "checklist.evaluated": lambda text: checklist.evaluated(("an item",), {"reviewer": text}),
     "contributions.alone": lambda text: contributions.alone("ada", text),
     "asking.from_facts": lambda text: questions.from_facts("Which database?", text, {}),
     "lesson.lesson": lesson.lesson,
@@ -199,12 +201,17 @@ def test_a_long_text_is_analysed_in_linear_time(name: str) -> None:
 
 
 def test_an_authors_own_expression_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", 1)
     pattern = register(
         {"type": "custom", "success_pattern": r"(a+)+b", "failure_pattern": r"^FAILED \d+$", "regex": True}
     )
     began = time.process_time()
     assert pattern is not None and not hasattr(pattern, "failures")
-    assert pattern.result("a" * 60 + "\nFAILED 3\n") == "failure"
+    for seconds in (1, 5, 25):  # On a busy machine the search for the other has hardly begun after the first.
+        monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", seconds)
+        found = pattern.result("a" * 60 + "\nFAILED 3\n")
+        if found != "unknown":
+            break
+    assert found == "failure"
+    monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", 1)
     assert pattern.result("a" * 60) == "unknown"
     assert time.process_time() - began < 0.9, "it ran in this process"

@@ -17,13 +17,18 @@ from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.driving import Place
+from tests.postgres import on_postgres
 
 PROGRAMS = Path(__file__).parent / "programs"
+PATIENT = {"INTERLOCK_BUSY_TIMEOUT": "100"}
+"""For many writers at once on a disk that may be slow: how long one waits for the others is not what they show."""
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     """A home, as a user connects to it."""
+    if os.environ.get("TEST_LEDGER") == "postgres":  # As a whole, when somebody wants to know.
+        on_postgres(tmp_path / "home")
     found = interlock.connect(str(tmp_path / "home"))
     yield found
     found.close()
@@ -77,7 +82,7 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **PATIENT},
         )
 
     @property
@@ -99,11 +104,11 @@ class Program:
     def kill(self) -> None:
         """End it as a crash would."""
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait()
 
     def result(self) -> list[str]:
         """The lines it still prints, once it has ended well."""
-        output, _ = self._process.communicate(timeout=60)
+        output, _ = self._process.communicate(timeout=200)
         assert self._process.returncode == 0, output
         return output.splitlines()
 

@@ -31,7 +31,14 @@ def main() -> None:
         print(update.member, update.kind, update.text, flush=True)
 
     home = interlock.connect(sys.argv[1])
-    reason = home.drive("crew", stop=stop, on_update=hear, **json.loads(sys.argv[2]))
+    options = json.loads(sys.argv[2])
+    if "server" in options:  # as a worker on another machine
+        server = interlock.connect(options.pop("server"), options.pop("token", None))
+        reason = interlock.work(
+            server.team(options.pop("team", "crew")), home=home.path, beat=0.05, stop=stop, on_update=hear, **options
+        )
+    else:
+        reason = home.drive("crew", stop=stop, on_update=hear, **options)
     print(f"ended: {reason}", flush=True)
 
 

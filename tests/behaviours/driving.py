@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.model.event import Event
 from interlock.model.plan import StagedPlan
+from interlock.model.status import Need
 from interlock.model.task import Task
 from interlock.processes import table
 
@@ -89,9 +90,9 @@ class Place:
         """What a run has printed."""
         return Path(self.team.output(key, run)[0]).read_text(errors="replace")
 
-    def needs(self, kind: str) -> list[dict[str, Any]]:
+    def needs(self, kind: str) -> list[Need]:
         """What needs a person, of that kind."""
-        return [need for need in self.team.status()["needs_me"] if need["kind"] == kind]
+        return [need for need in self.team.status().needs_me if need.kind == kind]
 
     def lines(self, name: str) -> list[str]:
         """The lines of a file in the working directory."""
@@ -115,9 +116,9 @@ class Place:
 class Runner:
     """A process that does `home.drive`, and prints what it hears. See `drive.py`."""
 
-    def __init__(self, home: str, options: dict[str, Any]) -> None:
+    def __init__(self, home: str, options: dict[str, Any], within: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.behaviours.drive", home, json.dumps(options)],
+            [*within, sys.executable, "-m", "tests.behaviours.drive", home, json.dumps(options)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -146,7 +147,7 @@ class Runner:
 
     def wait(self) -> int:
         """Wait for its own end; its exit code."""
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=200)
 
     def end(self) -> None:
         """Leave nothing of it."""
@@ -164,7 +165,7 @@ def follow(team: Team, wanted: Callable[[Event], bool]) -> Event:
     raise AssertionError("the history ended")
 
 
-def until(condition: Callable[[], bool], patience: float = 30.0) -> None:
+def until(condition: Callable[[], bool], patience: float = 200.0) -> None:
     """Look again and again until it is so: for files that programs write, which nobody announces."""
     deadline = time.monotonic() + patience
     while not condition():

@@ -69,7 +69,7 @@ class Driven:
 
     def ended(self) -> str:
         """Wait for its own end; why it ended."""
-        self._thread.join(60)
+        self._thread.join(200)
         assert not self._thread.is_alive(), "it goes on"
         if self._failure is not None:
             raise self._failure

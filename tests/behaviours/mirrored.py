@@ -49,7 +49,7 @@ def python(home: str | Path, script: str, *args: object) -> subprocess.Popen[str
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 60) -> str:
+def finish(process: subprocess.Popen[str], timeout: float = 200) -> str:
     """What it printed; fails where it failed."""
     out, _ = process.communicate(timeout=timeout)
     assert process.returncode == 0, f"exit {process.returncode}: {out}"

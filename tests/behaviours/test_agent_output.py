@@ -57,7 +57,7 @@ def test_a_report_on_standard_output_settles_the_run_once(place: Place) -> None:
 def test_a_plain_json_line_is_a_message_too(place: Place) -> None:
     one(place, 'say(json.dumps(envelope("completion.report", {"outcome": "needs_review", "notes": "look"})))')
     assert place.task("one").state == "review"
-    assert [need["kind"] for need in place.needs("review")] == ["review"]
+    assert [need.kind for need in place.needs("review")] == ["review"]
 
 
 @pytest.mark.req("AOF-59.03")

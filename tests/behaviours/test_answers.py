@@ -15,7 +15,7 @@ def asked(team: Team, *options: str) -> Question:
 
 
 def answer_of(team: Team, question: Question) -> str:
-    return str(team.conversation(question.task_id)[-1]["answer"])
+    return str(team.conversation(question.task_id)[-1].answer)
 
 
 def test_words_of_ones_own_are_passed_on_and_said_to_be_none_of_the_options(team: Team) -> None:

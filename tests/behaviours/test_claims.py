@@ -188,6 +188,17 @@ def test_after_a_take_over_every_verb_of_the_first_session_is_stale(team: Team) 
             verb()
         assert (refused.value.code, refused.value.details["current_run"]) == ("stale_run", 2), name
     assert team.events()[1] == head, "nothing was changed"
+
+
+def test_a_session_that_gave_its_task_back_does_not_edit_it_once_another_of_the_same_member_has_it(team: Team) -> None:
+    first, second = team.acting("ada", session="s1"), team.acting("ada", session="s2")
+    task = team.create_task("T1")
+    first.claim(task.id)
+    first.release(task.id)
+    second.claim(task.id)
+    with pytest.raises(StaleRun):
+        first.update(task.id, subject="T1 again")
+    assert second.update(task.id, subject="T2").subject == "T2"
     assert second.complete(task.id).state == "done"
 
 

@@ -40,7 +40,7 @@ def test_a_lease_ends_when_it_would_have(timed: Team, clock: ManualClock) -> Non
     task = beating(timed)
     clock.advance(TTL / 2)
     clock.jump(-HOURS)
-    assert timed.poll()["actions"] == [], "who beat a moment ago keeps its lease"
+    assert timed.poll().actions == [], "who beat a moment ago keeps its lease"
     clock.advance(TTL)
     assert types(timed.poll()) == ["stale_heartbeat"] and timed.task(task).state == "ready"
 
@@ -48,14 +48,14 @@ def test_a_lease_ends_when_it_would_have(timed: Team, clock: ManualClock) -> Non
 def test_a_scheduler_that_goes_on_gives_everybody_one_lease_and_no_more(timed: Team, clock: ManualClock) -> None:
     silent, alive = beating(timed), beating(timed)
     scheduler = Scheduler(timed._workspace, interval=TTL / 10)  # type: ignore[attr-defined]
-    assert scheduler.poll()["actions"] == []
+    assert scheduler.poll().actions == []
     clock.jump(-HOURS)
     found = []
     for _ in range(11):
-        found += scheduler.poll()["actions"]
+        found += scheduler.poll().actions
         timed.heartbeat(alive, by="ada")
         clock.advance(TTL / 10)
-    assert [action["task_id"] for action in found] == [silent]
+    assert [action.task_id for action in found] == [silent]
 
 
 def test_what_a_run_lays_down_afterwards_counts(timed: Team, clock: ManualClock) -> None:
@@ -63,7 +63,7 @@ def test_what_a_run_lays_down_afterwards_counts(timed: Team, clock: ManualClock)
     clock.jump(-HOURS)
     clock.advance(60)
     drop(timed, task, result("done", notes="all of it"), at=clock.now())
-    assert timed.session_end(by="ada")[0]["state"] == "done" and timed.task(task).state == "done"
+    assert timed.session_end(by="ada")[0].state == "done" and timed.task(task).state == "done"
 
 
 def test_what_a_program_that_is_gone_held_goes_back_when_it_would_have(timed: Team, clock: ManualClock) -> None:
@@ -71,7 +71,7 @@ def test_what_a_program_that_is_gone_held_goes_back_when_it_would_have(timed: Te
     task = ada.claim(timed.create_task("Write").id).id
     ada.end_session()
     clock.jump(-HOURS)
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     clock.advance(CLAIM_GRACE)
     assert types(timed.poll()) == ["requeue"] and timed.task(task).state == "ready"
 
@@ -102,7 +102,7 @@ def test_it_is_noticed_once_and_the_files_say_the_same(timed: Team, clock: Manua
     said = [json.loads((files / name).read_text()) for name in ("run.json", "run_heartbeat.json")]
     assert (run.started_at, run.expires_at) == (iso(clock.now()), iso(clock.now() + TTL))
     assert (said[0]["startedAt"], said[1]["expiresAt"]) == (run.started_at, run.expires_at)
-    assert timed.task(bystander).state == "ready" and timed.doctor()["healthy"]
+    assert timed.task(bystander).state == "ready" and timed.doctor().healthy
 
 
 @pytest.mark.parametrize("jump", [HOURS, -1.0])

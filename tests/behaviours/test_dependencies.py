@@ -172,7 +172,7 @@ def test_a_broken_blocker_unblocks_nobody_by_itself_and_is_shown(team: Team, end
     assert any(root.id in warning and said in warning for warning in shown.warnings), shown.warnings
     warnings = [event for event in team.events()[0] if event.type == "task.warning" and event.task_id == waiting.id]
     assert [event.payload["task"] for event in warnings] == [root.id]
-    assert any(need["kind"] == "broken" and need["task_id"] == waiting.id for need in team.status()["needs_me"])
+    assert any(need.kind == "broken" and need.task_id == waiting.id for need in team.status().needs_me)
     freed = team.depend(waiting.id, on=root.id, remove=True)
     assert (freed.state, freed.warnings) == ("ready", [])
 

@@ -7,13 +7,13 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from interlock.doctor import DoctorReport
 from interlock.errors import LedgerUnusable, TeamNotFound
 from interlock.storage.sqlite.schema import VERSION
 from tests.behaviours.mirrored import assert_files_agree, python
@@ -47,28 +47,28 @@ def meddle(team: Team, *statements: str) -> None:
     connection.close()
 
 
-def serious(result: dict[str, Any]) -> list[str]:
-    return [finding["what"] for finding in result["findings"] if finding["level"] != "info"]
+def serious(result: DoctorReport) -> list[str]:
+    return [finding.what for finding in result.findings if finding.level != "info"]
 
 
-def unrepaired(result: dict[str, Any]) -> list[str]:
-    return [found["what"] for found in result["findings"] if found["level"] != "info" and not found["repaired"]]
+def unrepaired(result: DoctorReport) -> list[str]:
+    return [found.what for found in result.findings if found.level != "info" and not found.repaired]
 
 
 def test_a_team_at_work_is_healthy(home: Home, team: Team) -> None:
-    assert team.doctor() == {"healthy": True, "findings": []}
-    assert home.doctor() == {"healthy": True, "findings": []}
+    assert team.doctor() == DoctorReport(True, [])
+    assert home.doctor() == DoctorReport(True, [])
     team.complete("001", by="bob")
     team.claim("003", by="bob")
     team.complete("003", by="bob")
     team.read(by="bob")
     team.cancel("002")
-    assert team.doctor() == {"healthy": True, "findings": []}
+    assert team.doctor() == DoctorReport(True, [])
 
 
 def test_a_home_that_does_not_exist_yet_is_healthy_and_stays_so(tmp_path: Path) -> None:
     home = interlock.connect(str(tmp_path / "nothing"))
-    assert home.doctor(repair=True) == {"healthy": True, "findings": []}
+    assert home.doctor(repair=True) == DoctorReport(True, [])
     assert not (tmp_path / "nothing").exists()
     with pytest.raises(TeamNotFound):
         home.doctor("alpha")
@@ -98,7 +98,7 @@ def test_what_does_not_add_up_is_found_and_repaired_after_a_backup(team: Team, s
     meddle(team, statement)
     before = team.events()[1]
     found = team.doctor()
-    assert not found["healthy"] and any(said in what for what in serious(found))
+    assert not found.healthy and any(said in what for what in serious(found))
     assert team.events()[1] == before
     repaired = team.doctor(repair=True)
     story = "by its history" in " ".join(serious(repaired))
@@ -106,7 +106,7 @@ def test_what_does_not_add_up_is_found_and_repaired_after_a_backup(team: Team, s
     assert [event.payload["what"] for event in team.events(before)[0] if event.type == "ledger.repaired"]
     assert list(Path(team.directory, "backups").glob("ledger-before-repair-*.db"))
     if not story:
-        assert team.doctor()["healthy"]
+        assert team.doctor().healthy
         assert_files_agree(team)
         team.complete("001", by="bob")
         assert team.task("002").state == "ready"
@@ -130,7 +130,7 @@ def test_what_does_not_add_up_is_found_and_repaired_after_a_backup(team: Team, s
 def test_what_somebody_has_to_decide_is_told_and_left_alone(team: Team, statement: str, said: str) -> None:
     meddle(team, statement)
     found = team.doctor(repair=True)
-    assert not found["healthy"]
+    assert not found.healthy
     assert any(said in what for what in unrepaired(found))
 
 
@@ -146,21 +146,21 @@ def test_files_that_are_missing_wrong_or_in_the_wrong_place_are_written_again(te
     running.write_bytes(older)
     Path(team.directory, "inbox", "bob", "messages.jsonl").unlink()
     found = team.doctor()
-    assert not found["healthy"]
+    assert not found.healthy
     words = " ".join(serious(found))
     for said in ("config.json is missing", "lies where", "does not say", "messages.jsonl is missing"):
         assert said in words
     repaired = team.doctor(repair=True)
-    assert repaired["healthy"] and unrepaired(repaired) == []
-    assert team.doctor() == {"healthy": True, "findings": []}
+    assert repaired.healthy and unrepaired(repaired) == []
+    assert team.doctor() == DoctorReport(True, [])
     assert_files_agree(team)
 
 
 def test_after_power_loss_torn_files_are_found_though_the_position_is_ahead(team: Team) -> None:
     file = next(Path(team.directory, "tasks", "ready").glob("*.md"))
     file.write_bytes(b"")
-    assert not team.doctor()["healthy"]
-    assert team.doctor(repair=True)["healthy"]
+    assert not team.doctor().healthy
+    assert team.doctor(repair=True).healthy
     assert_files_agree(team)
 
 
@@ -171,10 +171,10 @@ def test_an_edit_is_shown_and_adopt_takes_subject_and_body_over(team: Team) -> N
         file.read_text().replace("As it was.", "As I want it.").replace('subject: "Write it"', "subject: Write it well")
     )
     found = team.doctor()
-    assert not found["healthy"] and "edited by hand" in serious(found)[0]
+    assert not found.healthy and "edited by hand" in serious(found)[0]
     assert team.task("001").body == "As it was."
     adopted = team.doctor(adopt=True)
-    assert adopted["healthy"]
+    assert adopted.healthy
     task = team.task("001")
     assert (task.subject, task.body) == ("Write it well", "As I want it.")
     assert [event.payload["fields"] for event in team.events()[0] if event.type == "mirror.adopted"] == [
@@ -182,7 +182,7 @@ def test_an_edit_is_shown_and_adopt_takes_subject_and_body_over(team: Team) -> N
     ]
     assert len(team.work_log("001")) == 1
     assert_files_agree(team)
-    assert team.doctor(adopt=True) == {"healthy": True, "findings": []}
+    assert team.doctor(adopt=True) == DoctorReport(True, [])
     team.complete("001", by="bob")
 
 
@@ -222,7 +222,7 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(home: Home, team
     found = home.doctor()
     assert len(serious(found)) == 3 and "while team beta was made" in " ".join(serious(found))
     assert unfinished.exists()
-    assert home.doctor(repair=True)["healthy"]
+    assert home.doctor(repair=True).healthy
     assert not any(path.exists() for path in [*left, unfinished]) and all(path.exists() for path in kept)
     assert home.teams() == ["alpha"]
 
@@ -242,7 +242,7 @@ home.create_team("beta")
 """,
     )
     assert slow.stdout is not None and slow.stdout.readline() == "making\n"
-    assert home.doctor(repair=True)["healthy"]
+    assert home.doctor(repair=True).healthy
     slow.communicate("\n")
     assert slow.returncode == 0
     assert home.teams() == ["alpha", "beta"]
@@ -259,21 +259,21 @@ with home._notifier.waiter("alpha", ["tasks"]):
 """,
     )
     assert waiter.stdout is not None and waiter.stdout.readline() == "waiting\n"
-    assert home.doctor()["findings"] == []
+    assert home.doctor().findings == []
     waiter.kill()
     waiter.communicate()
-    (finding,) = home.doctor()["findings"]
-    assert "left its socket" in finding["what"] and os.path.exists(finding["path"])
-    assert home.doctor(repair=True)["healthy"]
-    assert not os.path.exists(finding["path"])
+    (finding,) = home.doctor().findings
+    assert "left its socket" in finding.what and os.path.exists(finding.path)
+    assert home.doctor(repair=True).healthy
+    assert not os.path.exists(finding.path)
 
 
 def test_permissions_are_closed_again(home: Home, team: Team) -> None:
     for path in (home.path, team.directory, team.directory + "/ledger.db", team.directory + "/config.json"):
         os.chmod(path, 0o755 if os.path.isdir(path) else 0o644)
     assert len(serious(home.doctor())) == 4
-    assert home.doctor(repair=True)["healthy"]
-    assert home.doctor() == {"healthy": True, "findings": []}
+    assert home.doctor(repair=True).healthy
+    assert home.doctor() == DoctorReport(True, [])
     assert os.stat(team.directory + "/ledger.db").st_mode & 0o777 == 0o600
 
 
@@ -299,10 +299,10 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
         ledger.write_bytes(data)
     before = ledger.read_bytes()
     for found in (home.doctor(), home.doctor("alpha", repair=True, adopt=True)):
-        assert not found["healthy"]
+        assert not found.healthy
         (said,) = serious(found)
         assert "sound.db" in said and "torn.db" not in said
-        assert found["findings"][0]["path"] == str(ledger) and found["findings"][0]["team"] == "alpha"
+        assert found.findings[0].path == str(ledger) and found.findings[0].team == "alpha"
     assert ledger.read_bytes() == before
     # What it says works.
     command, _, _ = said.split("`")[1].partition(" && interlock doctor")
@@ -310,7 +310,7 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
     (aside,) = Path(team.directory).glob("damaged-*")
     assert (aside / "ledger.db").read_bytes() == before
     home.close()
-    assert home.doctor(repair=True)["healthy"]
+    assert home.doctor(repair=True).healthy
     assert home.team("alpha").task("001").owner == "bob"
     assert_files_agree(home.team("alpha"))
 
@@ -327,7 +327,7 @@ def test_a_ledger_of_a_newer_version_is_sound_and_no_backup_is_advised(home: Hom
         assert "newer version of Interlock" in said and "Upgrade Interlock" in said
         assert "backup" not in said and "mv " not in said
     meddle(team, f"PRAGMA user_version={VERSION}")
-    assert home.doctor()["healthy"]
+    assert home.doctor().healthy
     assert home.team("alpha").task("001").owner == "bob"
 
 
@@ -339,7 +339,7 @@ def test_a_ledger_put_back_from_a_backup_has_its_files_written_again(home: Home,
     os.replace(team.directory + "/older.db", team.directory + "/ledger.db")
     again = home.team("alpha")
     found = again.doctor()
-    assert not found["healthy"] and "replaced by an older one" in " ".join(serious(found))
+    assert not found.healthy and "replaced by an older one" in " ".join(serious(found))
     again.doctor(repair=True)
     assert lost.id not in [task.id for task in again.tasks()]
     again.create_task("Number four again")
@@ -366,7 +366,7 @@ def test_a_ledger_put_back_from_a_backup_is_noticed_by_the_next_verb(home: Home,
     shown = {path.stem for path in Path(team.directory).glob("tasks/*/*.md")}
     assert {task.id for task in again.tasks()} <= shown
     assert "replaced by an older one" not in " ".join(serious(home.doctor("alpha")))
-    assert home.doctor("alpha", repair=True)["healthy"]
+    assert home.doctor("alpha", repair=True).healthy
     assert {one.id for one in lost} <= shown
 
 
@@ -390,7 +390,7 @@ def test_a_link_or_a_file_in_the_way_is_named(team: Team, tmp_path: Path) -> Non
     assert any("symbolic link" in what for what in unrepaired(found))
     assert list(tmp_path.glob("TASK*")) == []
     path.unlink()
-    assert team.doctor(repair=True)["healthy"]
+    assert team.doctor(repair=True).healthy
 
 
 def test_a_team_that_lost_its_ledger_is_named(home: Home, team: Team) -> None:
@@ -413,14 +413,14 @@ def test_a_schema_that_something_else_has_changed_is_a_finding(home: Home, team:
     with pytest.raises(LedgerUnusable, match="not the one this version of Interlock expects"):
         team.create_task("One more")
     for result in (home.doctor(), home.doctor("alpha"), team.doctor()):
-        [finding] = [found for found in result["findings"] if found["level"] == "error"]
-        assert "rounds" in finding["what"] and not result["healthy"]
+        [finding] = [found for found in result.findings if found.level == "error"]
+        assert "rounds" in finding.what and not result.healthy
 
 
 def test_task_files_that_nobody_made_through_the_ledger_are_listed_and_left_alone(home: Home, team: Team) -> None:
     file = Path(team.directory, "tasks", "ready", "TASK-2020-01-01-001.md")
     file.write_text("mine")
     result = home.doctor(repair=True)
-    assert result["healthy"]
-    assert [found["path"] for found in result["findings"]] == [str(file)]
+    assert result.healthy
+    assert [found.path for found in result.findings] == [str(file)]
     assert file.read_text() == "mine"

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
-from interlock.protocol.dropped import FILE_BYTES, adopt, read_result
+from interlock.protocol.dropped import FILE_BYTES, adopt
 from tests.behaviours.speech import claimed, completion, head, hops, since
 
 AT = "2026-02-10T10:00:00.000Z"
@@ -48,7 +48,7 @@ def look(team: Team, task: str) -> None:
 def test_the_end_of_a_session_applies_what_was_put_down(team: Team) -> None:
     task, before = claimed(team), head(team)
     drop(team, task, result("partial", notes="half", agentId="ada", taskId=task, mood="fine"))
-    assert team.session_end(by="ada") == [
+    assert [one.as_dict() for one in team.session_end(by="ada")] == [
         {"task_id": task, "run_id": f"{task}.1", "outcome": "partial", "applied": True, "state": "review"}
     ]
     assert hops(team, before) == [("in-progress", "review")]
@@ -82,8 +82,8 @@ def test_whose_results_are_applied_depends_on_who_ends(team: Team) -> None:
     first, second = claimed(team), claimed(team, "bob")
     for task in (first, second):
         drop(team, task, result("partial"))
-    assert [one["task_id"] for one in team.session_end(by="bob")] == [second]
-    assert [one["task_id"] for one in team.session_end(by="lead")] == [first]
+    assert [one.task_id for one in team.session_end(by="bob")] == [second]
+    assert [one.task_id for one in team.session_end(by="lead")] == [first]
 
 
 def test_a_session_ends_only_its_own_runs(team: Team) -> None:
@@ -93,7 +93,7 @@ def test_a_session_ends_only_its_own_runs(team: Team) -> None:
     two.claim(tasks[1])
     for task in tasks:
         drop(team, task, result("partial"))
-    assert [ended["task_id"] for ended in two.session_end()] == [tasks[1]]
+    assert [ended.task_id for ended in two.session_end()] == [tasks[1]]
     assert team.task(tasks[0]).state == "in-progress"
 
 
@@ -101,11 +101,11 @@ def test_done_is_verified_at_the_end_of_a_session(team: Team) -> None:
     passing, failing = (claimed(team, review="none", verify=command) for command in ("true", "false"))
     for task in (passing, failing):
         drop(team, task, result("done"))
-    assert [ended["state"] for ended in team.session_end(by="ada")] == ["done", "in-progress"]
+    assert [ended.state for ended in team.session_end(by="ada")] == ["done", "in-progress"]
     before = head(team)
     assert team.session_end(by="ada") == [] and since(team, before) == []  # each content is applied once
     drop(team, failing, result("done", notes="mended"))
-    assert [ended["task_id"] for ended in team.session_end(by="ada")] == [failing]
+    assert [ended.task_id for ended in team.session_end(by="ada")] == [failing]
 
 
 def test_a_missing_summary_warns_at_the_end_of_a_session_too(team: Team) -> None:
@@ -141,7 +141,7 @@ def test_the_last_of_several_results_counts(team: Team) -> None:
         team.heartbeat(task, by="ada")
     drop(team, task, result("blocked", notes="the end"))
     team.heartbeat(task, by="ada")  # the mirror passes by before anybody has looked
-    assert team.session_end(by="ada")[0]["state"] == "blocked"
+    assert team.session_end(by="ada")[0].state == "blocked"
     found = team.run_result(task)
     assert found is not None and found["notes"] == "the end"
     kept = [json.loads(path.read_text())["notes"] for path in directory(team, task).glob("run_result.*-*.json")]
@@ -160,7 +160,7 @@ def test_a_broken_file_is_told_once_and_stays(team: Team, content: str) -> None:
     [event] = since(team, before)
     assert event.type == "run.refused" and event.payload["reason"] == "malformed" and event.payload["errors"]
     assert event.payload["path"] == "run_result.json" and path.read_text() == content
-    assert read_result(team.directory, task) is None
+    assert team.run_result(task) is None
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,7 @@ def test_a_report_does_not_overwrite_what_the_agent_laid_there(team: Team) -> No
     task = claimed(team)
     drop(team, task, result("done", notes="by hand"))
     team.protocol(completion(task, "partial", notes="by message"), by="ada")
-    found = read_result(team.directory, task)
-    assert found is not None and found.notes == "by message"
+    assert json.loads((directory(team, task) / "run_result.json").read_text())["notes"] == "by message"
     texts = [path.read_text() for path in directory(team, task).glob("run_result.*.json")]
     assert any("by hand" in text for text in texts)
 
@@ -255,7 +254,7 @@ def test_a_heartbeat_file_that_was_set_back_after_a_heartbeat_says_that_its_run_
     beat = json.loads(path.read_text())
     clock.advance(1)
     drop(timed, task, {**beat, "expiresAt": "2026-02-10T10:00:00.000Z"}, name=path.name, at=clock.now())
-    assert [(action["type"], action["task_id"]) for action in timed.poll()["actions"]] == [("stale_heartbeat", task)]
+    assert [(action.type, action.task_id) for action in timed.poll().actions] == [("stale_heartbeat", task)]
     assert timed.task(task).state == "ready"
 
 
@@ -265,17 +264,17 @@ def test_a_heartbeat_file_older_than_the_last_heartbeat_makes_no_lease_shorter(t
     clock.advance(1)
     timed.heartbeat(task, by="ada")
     drop(timed, task, {"expiresAt": iso(written)}, name="run_heartbeat.json", at=written)
-    assert timed.poll()["actions"] == [] and timed.task(task).state == "in-progress"
+    assert timed.poll().actions == [] and timed.task(task).state == "in-progress"
 
 
 def test_a_run_whose_heartbeats_last_for_seconds_lives_while_they_come(timed: Team, clock: ManualClock) -> None:
     task = claimed(timed)
     for _ in range(5):
         drop(timed, task, {"expiresAt": iso(clock.now() + 2)}, name="run_heartbeat.json", at=clock.now())
-        assert timed.poll()["actions"] == []
+        assert timed.poll().actions == []
         clock.advance(3)
-    [action] = timed.poll()["actions"]
-    assert action["type"] == "stale_heartbeat"
+    [action] = timed.poll().actions
+    assert action.type == "stale_heartbeat"
 
 
 def test_a_heartbeat_holds_a_lease_no_longer_than_one_of_ours(timed: Team, clock: ManualClock) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.gitwork.git import Git
+from interlock.runner import checkout_watch
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, kept_path, stage
 
@@ -14,6 +16,12 @@ from tests.behaviours.repository import Repository, kept_path, stage
 def repository(place: Place) -> Repository:
     """The user's repository, in the directory to work in."""
     return Repository(place.work)
+
+
+@pytest.fixture(autouse=True)
+def no_look_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look in the middle of a command would tell of its changes in two events, however slow this machine is."""
+    monkeypatch.setattr(checkout_watch, "INTERVAL", 3600.0)
 
 
 def test_what_changes_in_the_checkout_is_told_with_the_run_that_was_at_work(
@@ -27,11 +35,11 @@ def test_what_changes_in_the_checkout_is_told_with_the_run_that_was_at_work(
     assert event.task_id == task.id and event.payload["runs"] == [f"{task.id}.1"]
     assert event.payload["path"] == str(place.work)
     assert {"story.txt", "intruder.txt", "intruder", ".env"} <= set(event.payload["changed"])
-    (told,) = place.team.report()["incidents"]
-    assert told["outcome"] == "something changed elsewhere" and "intruder.txt" in told["reason"]
-    assert "not known" in told["reason"]
-    (info,) = [one for one in place.team.doctor()["findings"] if one["path"] == str(place.work)]
-    assert info["level"] == "info" and f"{task.id}.1" in info["what"]
+    (told,) = place.team.report().incidents
+    assert told.outcome == "something changed elsewhere" and "intruder.txt" in told.reason
+    assert "not known" in told.reason
+    (info,) = [one for one in place.team.doctor().findings if one.path == str(place.work)]
+    assert info.level == "info" and f"{task.id}.1" in info.what
 
 
 def test_a_change_is_an_event_of_each_task_that_was_at_work_and_is_reported_once(
@@ -41,9 +49,40 @@ def test_a_change_is_an_event_of_each_task_that_was_at_work_and_is_reported_once
     place.drive()
     changed = [one.task_id for one in place.team.events()[0] if one.type == "checkout.changed"]
     assert sorted(changed) == sorted(place.task(key).id for key in ("one", "two"))
-    (told,) = place.team.report()["incidents"]
-    assert (told["member"], told["run"]) == (None, None), "who changed it is not known"
-    assert all(f"{place.task(key).id}.1" in told["reason"] for key in ("one", "two"))
+    (told,) = place.team.report().incidents
+    assert (told.member, told.run) == (None, None), "who changed it is not known"
+    assert all(f"{place.task(key).id}.1" in told.reason for key in ("one", "two"))
+
+
+def test_what_changes_again_is_reported_with_the_last_time(place: Place, repository: Repository) -> None:
+    run = f"echo x >> {place.work}/night.log"
+    stage(place, {"one": {"run": run}})
+    place.drive()
+    place.team.create_task("Once more", run=run)
+    place.drive()
+    first, last = [one.at for one in place.team.events()[0] if one.type == "checkout.changed"]
+    assert first < last
+    for since in (None, last):
+        (told,) = place.team.report(since=since).incidents
+        assert told.at == last and "night.log" in told.reason
+
+
+def test_a_file_that_changes_all_the_time_is_told_once_to_each_run(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "true"}, "two": {"run": "true"}})
+    watch = checkout_watch.CheckoutWatch(place.home.workspace(place.team.name))
+    log, ada = place.work / "night.log", place.team.acting("ada", session="s")
+    for key in ("one", "two"):
+        ada.claim(place.task(key).id)
+        watch.look()
+        for line in ("began\n", "still going\n", "ended\n"):
+            with log.open("a") as file:
+                file.write(line)
+            watch.look()
+        ada.complete(place.task(key).id)
+    events = [one for one in place.team.events()[0] if one.type == "checkout.changed"]
+    assert [(one.task_id, one.payload["changed"]) for one in events] == [
+        (place.task(key).id, ["night.log"]) for key in ("one", "two")
+    ]
 
 
 def test_work_that_stays_in_its_worktree_is_no_news(place: Place, repository: Repository) -> None:
@@ -53,6 +92,25 @@ def test_work_that_stays_in_its_worktree_is_no_news(place: Place, repository: Re
     )
     place.drive()
     assert not [one for one in place.team.events()[0] if one.type in ("checkout.changed", "worktree.changed")]
+
+
+def test_what_a_run_changes_that_begins_during_a_look_is_told(
+    place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(place, {"one": {"run": "true"}})
+    watch = checkout_watch.CheckoutWatch(place.home.workspace(place.team.name))
+    watch.look()
+
+    def slow(git: Git, but: str) -> dict[str, str]:
+        monkeypatch.undo()
+        place.team.claim(place.task("one").id, by="ada")
+        (place.work / "intruder").touch()
+        return checkout_watch.observe(git, but)
+
+    monkeypatch.setattr(checkout_watch, "observe", slow)
+    watch.look()
+    (event,) = [one for one in place.team.events()[0] if one.type == "checkout.changed"]
+    assert event.payload["changed"] == ["intruder"]
 
 
 def test_a_change_in_a_worktree_where_nobody_is_at_work_is_told(place: Place, repository: Repository) -> None:
@@ -89,12 +147,12 @@ def test_what_a_member_that_may_only_read_changes_is_kept_as_a_patch_and_never_m
     assert place.drive() == "finished"
     assert place.states() == {"look": "done", "next": "done"}
     assert set(repository.files("interlock/crew")) == {".gitignore", "story.txt", "next"}
-    files = {one["kind"]: one for one in place.team.artifacts("look")}
-    assert files["file"]["path"] == "build/notes"
-    repository.git("apply", files["patch"]["file"])
+    files = {one.kind: one for one in place.team.artifacts("look")}
+    assert files["file"].path == "build/notes"
+    repository.git("apply", files["patch"].file)
     assert (repository.path / "O").read_text() == "made" and (repository.path / "P").read_bytes() == b"\0made"
-    (told,) = [one for one in place.team.report()["incidents"] if one["outcome"].startswith("may only read")]
-    assert told["member"] == "rea" and files["patch"]["file"] in told["reason"]
+    (told,) = [one for one in place.team.report().incidents if one.outcome.startswith("may only read")]
+    assert told.member == "rea" and files["patch"].file in told.reason
     assert any("May only read" in text for _, _, text in place.team.work_log("look"))
 
 
@@ -106,5 +164,5 @@ def test_what_it_left_in_a_run_that_failed_does_not_reach_the_next_member(place:
     assert place.states() == {"look": "deadletter"}
     left = kept_path(place.task("look"))
     assert not (left / "O").exists() and (left / "story.txt").read_text() == "one\ntwo\nthree\n"
-    (patch,) = [one for one in place.team.artifacts("look") if one["kind"] == "patch"]
-    assert "four" in Path(patch["file"]).read_text(errors="replace")
+    (patch,) = [one for one in place.team.artifacts("look") if one.kind == "patch"]
+    assert "four" in Path(patch.file).read_text(errors="replace")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.model.report import as_text
+from interlock.model.report import DoneTask, as_text
 from interlock.storage.sqlite.schema import DIRECTORY
 from tests.behaviours.driving import SHELL, Place, running, until
 from tests.behaviours.repository import Repository, stage
@@ -23,10 +23,9 @@ def repository(place: Place) -> Repository:
     return Repository(place.work)
 
 
-def done(place: Place, key: str) -> dict[str, Any]:
+def done(place: Place, key: str) -> DoneTask:
     """What the report says of a finished task."""
-    found: dict[str, Any] = next(one for one in place.team.report()["done"] if one["key"] == key)
-    return found
+    return next(one for one in place.team.report().done if one.key == key)
 
 
 def text(place: Place) -> str:
@@ -38,11 +37,11 @@ def test_a_command_without_a_check_is_reported_by_its_exit_code(place: Place) ->
     place.stage({"one": {"run": "echo fine"}})
     assert place.drive() == "finished"
     found = done(place, "one")
-    (row,) = found["evidence"]
+    (row,) = found.evidence
     assert {name: row[name] for name in ROW if name != "at"} == {
         "kind": "exit_code", "command": "echo fine", "exit_code": 0, "tree": None, "by": "ada", "red_before": None,
     }  # fmt: skip
-    assert (found["proof"], found["verified"]) == ("exit code 0", False)
+    assert (found.proof, found.verified) == ("exit code 0", False)
     assert "exit code 0" in text(place) and "unverified" not in text(place)
 
 
@@ -51,15 +50,15 @@ def test_what_a_person_approved_is_reported_as_approved_by_that_person(place: Pl
     place.drive()
     place.team.reply("one", "approve")
     found = done(place, "one")
-    assert [row["kind"] for row in found["evidence"]] == ["exit_code", "approval"]
-    assert found["evidence"][-1]["by"] == "human" and found["proof"] == "exit code 0, approved by human"
+    assert [row["kind"] for row in found.evidence] == ["exit_code", "approval"]
+    assert found.evidence[-1]["by"] == "human" and found.proof == "exit code 0, approved by human"
 
 
 def test_an_agents_word_alone_is_unverified(place: Place) -> None:
     place.stage({"one": {"subject": "Say it"}}, {"bob": place.program("bob", "say('done')")})
     place.drive()
     found = done(place, "one")
-    assert (found["evidence"], found["proof"]) == ([], "unverified")
+    assert (found.evidence, found.proof) == ([], "unverified")
     assert "1 done (1 unverified)" in text(place)
 
 
@@ -72,12 +71,12 @@ def test_evidence_names_the_tree_that_was_looked_at_and_the_one_that_was_merged(
     place.drive()
     found = done(place, "one")
     tree = repository.git("rev-parse", "interlock/crew^{tree}")
-    kinds = [row["kind"] for row in found["evidence"]]
+    kinds = [row["kind"] for row in found.evidence]
     assert kinds == ["exit_code", "verify", "approval", "verify", "diff"]
-    assert {row["tree"] for row in found["evidence"]} == {tree}
-    assert all(set(ROW) <= set(row) for row in found["evidence"])
-    assert found["evidence"][-2]["merged"] and place.task("one").evidence == found["evidence"]
-    assert found["proof"].startswith("verified") and found["proof"].endswith("approved by human")
+    assert {row["tree"] for row in found.evidence} == {tree}
+    assert all(set(ROW) <= set(row) for row in found.evidence)
+    assert found.evidence[-2]["merged"] and place.task("one").evidence == found.evidence
+    assert found.proof.startswith("verified") and found.proof.endswith("approved by human")
 
 
 def test_in_the_users_own_checkout_the_tree_is_what_lies_there_and_nothing_is_written_for_it(
@@ -88,7 +87,7 @@ def test_in_the_users_own_checkout_the_tree_is_what_lies_there_and_nothing_is_wr
     place.drive()
     assert set((place.work / ".git" / "objects").rglob("*")) == objects
     repository.git("add", "--all")
-    assert done(place, "one")["evidence"][-1]["tree"] == repository.git("write-tree")
+    assert done(place, "one").evidence[-1]["tree"] == repository.git("write-tree")
 
 
 def test_what_was_known_of_rejected_work_says_nothing_about_the_next(place: Place) -> None:
@@ -116,7 +115,7 @@ def test_the_evidence_of_an_older_ledger_is_a_row(place: Place) -> None:
     place.home = interlock.connect(str(place.path / "home"))
     (row,) = place.task("one").evidence
     assert set(ROW) <= set(row) and (row["kind"], row["red_before"], row["tree"]) == ("verify", None, None)
-    assert done(place, "one")["proof"] == "verified"
+    assert done(place, "one").proof == "verified"
 
 
 # What the check says of the tree before the work
@@ -128,7 +127,7 @@ def test_a_check_that_was_green_before_the_work_is_said_to_have_been(place: Plac
     tasks = {"one": {"run": "echo a > a", "verify": verify}, "two": {"run": "echo b > b", "verify": verify}}
     stage(place, tasks, {"ada": SHELL, "bob": SHELL}, parallel=1)
     place.drive()
-    assert done(place, "one")["proof"] == "verified (green before the work, too)"
+    assert done(place, "one").proof == "verified (green before the work, too)"
     assert "verified (green before the work, too): echo" in text(place)
     assert [row["red_before"] for row in checks(place, "one")] == [False] * 2
     before = [line for line in log.read_text().splitlines() if "/before-" in line]
@@ -139,11 +138,11 @@ def test_a_check_that_was_green_before_the_work_is_said_to_have_been(place: Plac
 def test_a_check_that_was_red_before_the_work_and_is_green_now_is_verified(
     place: Place, repository: Repository
 ) -> None:
-    stage(place, {"one": {"run": "echo a > a", "verify": "test -s a"}})
+    stage(place, {"one": {"run": "echo a > a", "verify": "test -s a || (echo a is missing; exit 1)"}})
     place.drive()
-    assert (
-        done(place, "one")["proof"] == "verified" and [row["red_before"] for row in checks(place, "one")] == [True] * 2
-    )
+    assert done(place, "one").proof == "verified" and [row["red_before"] for row in checks(place, "one")] == [True] * 2
+    (before,) = place.team.latest(types=("verify.before",))
+    assert before.payload["tail"].strip() == "a is missing", "what it printed is kept for whoever reviews"
 
 
 def test_whether_it_was_red_before_is_unknown_where_the_plan_does_not_want_it(
@@ -152,15 +151,13 @@ def test_whether_it_was_red_before_is_unknown_where_the_plan_does_not_want_it(
     log = place.path / "checks"
     stage(place, {"one": {"run": "echo a > a", "verify": f"echo $PWD >> {log}; test -s a"}}, check_before=False)
     place.drive()
-    assert (
-        done(place, "one")["proof"] == "verified" and [row["red_before"] for row in checks(place, "one")] == [None] * 2
-    )
+    assert done(place, "one").proof == "verified" and [row["red_before"] for row in checks(place, "one")] == [None] * 2
     assert "/before-" not in log.read_text()
 
 
 def checks(place: Place, key: str) -> list[dict[str, Any]]:
     """The checks that stand for a finished task."""
-    return [row for row in done(place, key)["evidence"] if row["kind"] == "verify"]
+    return [row for row in done(place, key).evidence if row["kind"] == "verify"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="daemons are found by descent on Linux only")

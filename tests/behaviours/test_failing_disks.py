@@ -18,6 +18,7 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from interlock.doctor import DoctorFinding, DoctorReport
 from interlock.errors import StorageError
 from interlock.surfaces.http.failures import status_of
 from tests.behaviours.mirrored import assert_files_agree, python
@@ -137,8 +138,9 @@ def bound_by_modes() -> None:
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-def serious(result: dict[str, Any]) -> list[str]:
-    return [found["what"] for found in result["findings"] if found["level"] != "info" and not found["repaired"]]
+def serious(result: DoctorReport | dict[str, Any]) -> list[str]:
+    told = [DoctorFinding(**one) for one in result["findings"]] if isinstance(result, dict) else result.findings
+    return [found.what for found in told if found.level != "info" and not found.repaired]
 
 
 def keep_a_backup(team: Team) -> None:
@@ -176,7 +178,7 @@ def test_a_ledger_is_read_on_a_disk_that_was_full_before_it_was_opened(disk: Pat
         assert "full" in said or "bytes free" in said
         assert "backup" not in said
     filler.unlink()
-    assert home.doctor()["healthy"]
+    assert home.doctor().healthy
     team.create_task("Test it")
     assert [task.subject for task in team.tasks()] == ["Write it", "Test it"]
     home.close()
@@ -199,10 +201,11 @@ def test_a_ledger_is_read_on_a_disk_that_cannot_be_written(disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     team.create_task("Test it")
     assert [task.subject for task in team.tasks()] == ["Write it", "Test it"]
-    assert home.doctor()["healthy"]
+    assert home.doctor().healthy
     home.close()
 
 
+@pytest.mark.long
 @pytest.mark.req("CORE-EC.1")
 @pytest.mark.parametrize("mode", [0o000, 0o400])
 def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(home: Home, team: Team, mode: int) -> None:
@@ -220,6 +223,7 @@ def test_a_ledger_that_may_not_be_opened_is_not_called_damaged(home: Home, team:
     assert [task.subject for task in team.tasks()] == ["Write it", "Test it"]
 
 
+@pytest.mark.long
 @pytest.mark.req("CORE-EC.1")
 def test_a_log_that_kept_the_mode_of_a_closed_ledger_is_found_and_repaired(home: Home, team: Team) -> None:
     for name in ("ledger.db-wal", "ledger.db-shm"):
@@ -239,7 +243,7 @@ def test_what_was_committed_last_is_kept_when_a_damaged_ledger_is_put_aside(home
     ledger = Path(team.directory, "ledger.db")
     damage_an_index(ledger)
     script = "team = home.team('alpha')\nfor n in range(5): team.create_task(f'Number {n}')\nos.kill(os.getpid(), 9)\n"
-    python(home.path, script).communicate(timeout=60)
+    python(home.path, script).communicate(timeout=200)
     (said,) = serious(home.doctor())
     # The ledger is still open here, so what was committed last is in its log alone.
     assert Path(f"{ledger}-wal").stat().st_size > 0
@@ -324,7 +328,7 @@ print(json.dumps(seen), flush=True)
             assert answer["error"] == "commit_unknown"
     assert len({answer and answer["error"] for _, answer, _, _ in seen}) >= 2, seen
     assert_files_agree(team)
-    assert home.doctor()["healthy"]
+    assert home.doctor().healthy
 
 
 def test_an_unknown_outcome_is_not_offered_to_be_tried_again_over_http() -> None:

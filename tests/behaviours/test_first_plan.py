@@ -67,6 +67,7 @@ def with_an_agent(text: str) -> str:
     return head.replace("  # bob:", "  bob:") + "  notes:" + shown + "\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("files", "tools", "setup", "check"),
     [
@@ -106,6 +107,7 @@ def test_a_python_project_gets_an_environment_in_each_worktree(
     clean(place, setup or f"{PIP} -e . pytest", check)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lock", "tool", "setup"),
     [
@@ -125,6 +127,7 @@ def test_a_javascript_project_gets_its_packages_in_each_worktree(
     clean(place, setup, f"{tool} run test")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("files", "tool", "check"),
     [
@@ -143,6 +146,7 @@ def test_what_needs_nothing_that_git_ignores_gets_no_setup(
     clean(place, None, check)
 
 
+@pytest.mark.long
 def test_an_active_environment_that_has_the_project_installed_from_the_checkout_is_not_used(
     place: Place, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +156,18 @@ def test_an_active_environment_that_has_the_project_installed_from_the_checkout_
     program(place.path / "active" / "bin", "pytest")
     monkeypatch.setenv("PATH", f"{place.path}/active/bin{os.pathsep}{programs}")
     clean(place, f"{PIP} -e . pytest", ".venv/bin/pytest -q")
+
+
+@pytest.mark.long
+def test_submodules_are_filled_in_each_worktree(place: Place, programs: Path) -> None:
+    Repository(place.work).commit("project", **{".gitmodules": "", "pytest.ini": ""})
+    program(programs, "pytest")
+    fill = "git submodule update --init --recursive"
+    clean(place, fill, "pytest -q")
+    plan = place.work / "plan.yaml"
+    plan.write_text(plan.read_text().replace("setup: ", "# "))
+    said = json.loads(interlock(place, "--json", "plan", "check", str(plan)).stdout)
+    assert f"submodules are empty in a worktree; `setup: {fill}` fills them" in said["notes"]
 
 
 def clean(place: Place, setup: str | None, check: str) -> None:
@@ -168,6 +184,7 @@ def clean(place: Place, setup: str | None, check: str) -> None:
         assert (said["errors"], notes) == ([], [])
 
 
+@pytest.mark.long
 def test_a_broken_file_fails_the_check_of_the_plan_that_was_written(place: Place, programs: Path) -> None:
     project = Repository(place.work)
     backend = f'{PROJECT}[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'

@@ -25,40 +25,41 @@ from interlock.errors import (
     TaskLimit,
     TaskNotFound,
 )
+from interlock.model.group import ChatResult
 from tests.behaviours.driving import Place
 
 
 @pytest.fixture
 def shop(home: Home) -> str:
     """A project."""
-    return str(home.create_project("shop")["id"])
+    return home.create_project("shop").id
 
 
 def test_a_project_is_a_team_with_a_working_directory(home: Home, tmp_path: Path) -> None:
     home.create_project("shop", workdir=str(tmp_path))
     own = home.create_project("own")
-    assert os.path.isdir(own["workdir"])
-    found = [(one["id"], one["workdir"]) for one in home.projects()]
+    assert os.path.isdir(own.workdir)
+    found = [(one.id, one.workdir) for one in home.projects()]
     assert found == [
-        ("own", own["workdir"]),
+        ("own", own.workdir),
         ("shop", str(tmp_path)),
     ]
     with pytest.raises(InvalidTeamName):
         home.create_project("No Such Name")
     with pytest.raises(DirectoryNotFound):
         home.create_project("nowhere", workdir=str(tmp_path / "nowhere"))
-    assert [one["id"] for one in home.projects()] == ["own", "shop"]
+    assert [one.id for one in home.projects()] == ["own", "shop"]
 
 
 @pytest.mark.req("GUARD-INV-3", "GUARD-AC-3")
 def test_a_chat_makes_a_task_and_its_group(home: Home, shop: str) -> None:
     made = home.chat(shop, "Fix the login\nIt fails on Fridays.", session_id="s1")
-    assert made == {"task_id": made["task_id"], "task_group_id": "s1", "session_id": "s1", "status": "QUEUED"}
+    assert made == ChatResult(made.task_id, "s1", "QUEUED")
     groups, total = home.task_groups()
-    assert total == len(groups) == 1 and groups[0]["task_count"] == 1
-    assert (groups[0]["task_group_id"], groups[0]["first_prompt"]) == ("s1", "Fix the login It fails on Fridays.")
+    assert total == len(groups) == 1 and groups[0].task_count == 1
+    assert (groups[0].id, groups[0].first_prompt) == ("s1", "Fix the login It fails on Fridays.")
     (task,) = home.group_tasks("s1")
-    assert (task.id, task.group_id, task.project_id) == (made["task_id"], "s1", shop)
+    assert (task.id, task.group_id, task.project_id) == (made.task_id, "s1", shop)
     assert (task.subject, task.body) == ("Fix the login It fails on Fridays.", "Fix the login\nIt fails on Fridays.")
     assert (task.type, task.review) == ("IMPLEMENTATION", "none")
 
@@ -67,12 +68,12 @@ def test_a_chat_makes_a_task_and_its_group(home: Home, shop: str) -> None:
 def test_one_session_is_one_group_however_many_messages_and_from_how_many_at_once(home: Home, shop: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda n: home.chat(shop, f"message {n}", session_id="test-session"), range(24)))
-    assert len({one["task_id"] for one in made}) == 24
-    assert {one["task_group_id"] for one in made} == {"test-session"}
+    assert len({one.task_id for one in made}) == 24
+    assert {one.session_id for one in made} == {"test-session"}
     groups, total = home.task_groups()
     assert total == 1
-    assert (groups[0]["task_group_id"], groups[0]["task_count"]) == ("test-session", 24)
-    assert groups[0]["status_counts"] == {"QUEUED": 24}
+    assert (groups[0].id, groups[0].task_count) == ("test-session", 24)
+    assert groups[0].status_counts == {"QUEUED": 24}
 
 
 @pytest.mark.req("GUARD-INV-5", "GUARD-AC-5")
@@ -81,7 +82,7 @@ def test_what_was_answered_is_there_after_kill_9(home: Home, shop: str) -> None:
         "import sys, interlock\n"
         "home = interlock.connect(sys.argv[1])\n"
         "for n in range(1000):\n"
-        "    print(home.chat('shop', f'message {n}', session_id=f's{n % 3}')['task_id'], flush=True)\n"
+        "    print(home.chat('shop', f'message {n}', session_id=f's{n % 3}').task_id, flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     said = []
@@ -97,11 +98,38 @@ def test_what_was_answered_is_there_after_kill_9(home: Home, shop: str) -> None:
     try:
         groups, total = again.task_groups("shop")
         assert total == 3
-        found = {task.id for group in groups for task in again.group_tasks(group["task_group_id"])}
+        found = {task.id for group in groups for task in again.group_tasks(group.id)}
         assert set(said) <= found and len(found) - len(said) in (0, 1), "at most the one that was under way is more"
-        assert sum(group["task_count"] for group in groups) == len(found)
+        assert sum(group.task_count for group in groups) == len(found)
     finally:
         again.close()
+
+
+def test_a_task_is_located_without_opening_ledgers_that_have_rested_since_before_its_day(
+    home: Home, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting = home.create_team("resting")
+    for number in range(2):
+        home.team(shop).create_task(f"Task {number}")
+    resting.create_task("Old")
+    first, second = (task.id for task in home.team(shop).tasks())
+    opened: list[str] = []
+    real = home.workspace
+    monkeypatch.setattr(home, "workspace", lambda name: opened.append(name) or real(name))
+    with pytest.raises(AmbiguousId):
+        home.locate(first)
+    home.close()
+    for file in Path(resting.directory).glob("ledger.db*"):
+        os.utime(file, (0, 0))
+    opened.clear()
+    assert home.locate(second).name == shop and "resting" not in opened
+    home.team(shop).delete(first)
+    made = resting.tasks()[0].id
+    home.close()
+    for file in Path(resting.directory).glob("ledger.db*"):
+        os.utime(file, (0, 0))
+    home.delete_team(shop, force=True)
+    assert home.locate(made).name == "resting", "made while the clock was ahead"
 
 
 def test_a_chat_that_cannot_be_recorded_is_an_error_and_leaves_nothing(home: Home, shop: str) -> None:
@@ -118,7 +146,7 @@ def test_a_chat_that_cannot_be_recorded_is_an_error_and_leaves_nothing(home: Hom
     home.chat(shop, "go", session_id="s1")
     with pytest.raises(TaskLimit):
         home.chat(shop, "go on", session_id="s2")
-    assert [group["task_group_id"] for group in home.task_groups()[0]] == ["s1"]
+    assert [group.id for group in home.task_groups()[0]] == ["s1"]
 
 
 def test_a_session_belongs_to_one_project(home: Home, shop: str) -> None:
@@ -127,7 +155,7 @@ def test_a_session_belongs_to_one_project(home: Home, shop: str) -> None:
     with pytest.raises(SessionInOtherProject) as refused:
         home.chat("barn", "go", session_id="s1")
     assert refused.value.details["project"] == shop
-    assert home.chat("barn", "go")["session_id"] == "barn-default", "without one it is the project's own"
+    assert home.chat("barn", "go").session_id == "barn-default", "without one it is the project's own"
     with pytest.raises(AmbiguousId) as ambiguous:
         home.locate("TASK-" + home.group_tasks("s1")[0].id[5:])
     assert len(ambiguous.value.details["candidates"]) == 2
@@ -147,13 +175,13 @@ def test_the_counts_follow_the_tasks_and_lists_page(home: Home, shop: str) -> No
     team.claim(first, by="ada")
     team.complete(first, by="ada")
     groups, total = home.task_groups(limit=3)
-    assert total == 7 and [group["task_group_id"] for group in groups] == ["s0", "s6", "s5"]
-    assert (groups[0]["status_counts"], groups[0]["latest_status"]) == ({"COMPLETE": 1}, "COMPLETE")
-    assert [group["task_group_id"] for group in home.task_groups(offset=6)[0]] == ["s1"]
+    assert total == 7 and [group.id for group in groups] == ["s0", "s6", "s5"]
+    assert (groups[0].status_counts, groups[0].latest_status) == ({"COMPLETE": 1}, "COMPLETE")
+    assert [group.id for group in home.task_groups(offset=6)[0]] == ["s1"]
     assert home.task_groups(offset=9)[0] == []
     team.delete(home.group_tasks("s1")[0].id)
     assert home.group_tasks("s1") == []
-    assert {group["task_group_id"]: group["task_count"] for group in home.task_groups()[0]}["s1"] == 0
+    assert {group.id: group.task_count for group in home.task_groups()[0]}["s1"] == 0
 
 
 @pytest.mark.parametrize(

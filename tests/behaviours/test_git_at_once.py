@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from interlock.errors import GitFailed
 from interlock.gitwork.git import Git
+from interlock.gitwork.repository import open_repository
+from interlock.gitwork.staging import write_rules
 from tests.behaviours.repository import Repository
 
 
@@ -25,6 +32,29 @@ def test_a_worktree_that_another_git_is_making_is_waited_for(tmp_path: Path) -> 
         other.join()
 
 
+def test_a_worktree_whose_head_another_git_is_writing_is_waited_for(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "project")
+    git = Git(str(repository.path), timeout=60)
+    git("worktree", "add", "--quiet", "--detach", str(tmp_path / "new"))
+    head = repository.path / ".git" / "worktrees" / "new" / "HEAD"
+    text = head.read_text()
+    head.write_text("1" * 40 + "\n")
+    other = threading.Timer(0.2, head.write_text, (text,))
+    other.start()
+    try:
+        assert git("rev-list", "--all").text
+    finally:
+        other.join()
+
+
+def test_tasks_that_begin_at_once_write_down_the_same_rules(tmp_path: Path) -> None:
+    repository = open_repository(str(Repository(tmp_path / "project").path), timeout=60)
+    rules = tmp_path / "home" / "worktrees.ignored"
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: write_rules(repository, str(rules)), range(100)))
+    assert "__pycache__/" in rules.read_text() and list(rules.parent.iterdir()) == [rules]
+
+
 def test_what_a_killed_git_left_of_a_worktree_holds_nobody_up(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "project")
     git = Git(str(repository.path), timeout=60)
@@ -34,3 +64,22 @@ def test_what_a_killed_git_left_of_a_worktree_holds_nobody_up(tmp_path: Path) ->
     os.utime(left, (1, 1))
     assert "half" not in git("worktree", "list", "--porcelain").out
     assert not left.exists()
+
+
+@pytest.mark.long
+def test_a_look_that_took_too_long_is_repeated_and_a_change_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk is slow once; but what a change that was cut off has done is for its caller to see."""
+    repository = Repository(tmp_path / "project")
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    count = tmp_path / "count"
+    slow.write_text(f'#!/bin/bash\nif mkdir {count} 2>/dev/null; then sleep 30; fi\nexec {shutil.which("git")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    git = Git(str(repository.path), timeout=2)
+    assert git("status", "--porcelain").code == 0 and count.exists()
+    count.rmdir()
+    with pytest.raises(GitFailed, match="`git update-ref` took longer than 2 seconds"):
+        git("update-ref", "refs/heads/new", "HEAD")

@@ -21,11 +21,11 @@ def by_verb(team: Team, task: str, said: str) -> None:
 
 
 def by_report(team: Team, task: str, said: str) -> None:
-    assert team.protocol(completion(task, "blocked", blockers=[said] if said else []))["accepted"]
+    assert team.protocol(completion(task, "blocked", blockers=[said] if said else [])).accepted
 
 
 def by_status(team: Team, task: str, said: str) -> None:
-    assert team.protocol(update(task, status="blocked", notes=said))["accepted"]
+    assert team.protocol(update(task, status="blocked", notes=said)).accepted
 
 
 WAITS = "awaiting-response"
@@ -87,8 +87,8 @@ def test_a_handoff_that_is_refused_does_not_block_an_implementation(team: Team) 
     parent = team.create_task("Ship it")
     child = team.create_task("Write the notes", type="IMPLEMENTATION", parent_id=parent.id)
     team.claim(parent.id, by="ada")
-    assert team.protocol(handoff(parent.id, child.id, "bob"))["accepted"]
-    assert team.protocol(ack(child.id, False, by="bob", reason="no time"))["accepted"]
+    assert team.protocol(handoff(parent.id, child.id, "bob")).accepted
+    assert team.protocol(ack(child.id, False, by="bob", reason="no time")).accepted
     task = team.task(child.id)
     assert task.state == "awaiting-response"
     holds_one_question(team, task)
@@ -98,7 +98,7 @@ ENGLISH = {
     FALLBACKS["default"]: "bob is blocked and gave no reason. Do you permit code changes for this task? (YES/NO)",
     FALLBACKS["timeout"]: "bob ran out of time. Should it continue? (YES/NO)",
     FALLBACKS["interactive"]: "bob needs a confirmation. May it continue? (YES/NO)",
-    FALLBACKS["implementation"]: "bob cannot go on: which files should it change, and what should they do then?",
+    FALLBACKS["implementation"]: "bob cannot continue: which files should it change, and what should they do then?",
 }
 
 
@@ -108,8 +108,8 @@ def test_people_are_asked_in_their_language_and_told_the_reason_first(team: Team
     task = stopped(team, by_verb, reason, None)
     assert task.question is not None
     assert task.question["text"] == "ada is blocked: credentials.txt is missing. What should it do?"
-    (need,) = [one for one in team.status()["needs_me"] if one["task_id"] == task.id]
-    assert need["text"] == task.question["text"], "one line says all of it"
+    (need,) = [one for one in team.status().needs_me if one.task_id == task.id]
+    assert need.text == task.question["text"], "one line says all of it"
     team.configure({"language": "ja"})
     asked = stopped(team, by_verb, reason, "IMPLEMENTATION").question
     assert asked is not None
@@ -132,7 +132,7 @@ def test_a_report_without_a_word_puts_none_into_anybodys_mouth(team: Team, outco
     task = team.create_task("Deploy")
     team.claim(task.id, by="ada")
     said = {"outcome": "blocked", "notes": None} if outcome is completion else {"status": "blocked"}
-    assert team.protocol(outcome(task.id, **said))["accepted"]
+    assert team.protocol(outcome(task.id, **said)).accepted
     found = team.task(task.id)
     assert found.output == FALLBACKS["default"] and found.question is not None
     assert found.question["text"].startswith("ada is blocked and gave no reason.")
@@ -230,7 +230,7 @@ def test_the_answer_begins_a_new_run_that_knows_the_conversation(place: Place) -
     task = place.task("one")
     assert (task.state, task.output) == ("done", "True")
     (exchange,) = place.team.conversation("one")
-    assert (exchange["answer"], exchange["answered_by"], exchange["state"]) == ("take port 8080", "human", "answered")
+    assert (exchange.answer, exchange.answered_by, exchange.state) == ("take port 8080", "human", "answered")
 
 
 def test_nothing_can_be_asked_about_a_finished_task(team: Team) -> None:

@@ -39,7 +39,7 @@ def test_a_request_is_laid_beside_the_child(team: Team, pair: tuple[str, str]) -
     parent, child = pair
     before = head(team)
     request = handoff(parent, child, "bob", **FULL)
-    assert team.protocol(request, by="ada")["accepted"]
+    assert team.protocol(request, by="ada").accepted
     written = json.loads((inputs(team, child) / "handoff.json").read_text())
     assert {name: value for name, value in written.items() if name != "digest"} == request["payload"]
     page = (inputs(team, child) / "handoff.md").read_text()
@@ -90,7 +90,7 @@ def test_a_part_of_a_part_is_refused(team: Team) -> None:
     parent = claimed(team, metadata={"delegationDepth": 1})
     child = team.create_task("Test it")
     before = head(team)
-    assert team.protocol(handoff(parent, child.id, "bob"), by="ada")["reason"] == "nested_delegation"
+    assert team.protocol(handoff(parent, child.id, "bob"), by="ada").reason == "nested_delegation"
     for type in ("protocol.message.rejected", "delegation.rejected"):
         assert [event.payload["reason"] for event in since(team, before, type)] == ["nested_delegation"]
     assert artifacts(team) == [] and team.task(child.id).metadata == {}
@@ -100,18 +100,18 @@ def test_a_part_of_a_part_is_refused(team: Team) -> None:
 def test_depth_is_looked_at_before_who_asks(team: Team) -> None:
     parent = claimed(team, metadata={"delegationDepth": 1})
     child = team.create_task("Test it").id
-    assert team.protocol(handoff(parent, child, "ada", by="bob"), by="bob")["reason"] == "nested_delegation"
+    assert team.protocol(handoff(parent, child, "ada", by="bob"), by="bob").reason == "nested_delegation"
 
 
 def test_a_task_is_no_part_of_itself(team: Team, pair: tuple[str, str]) -> None:
-    assert team.protocol(handoff(pair[0], pair[0], "bob"), by="ada")["reason"] == "nested_delegation"
+    assert team.protocol(handoff(pair[0], pair[0], "bob"), by="ada").reason == "nested_delegation"
 
 
 @pytest.mark.req("AOF-60.05")
 def test_the_payload_is_about_the_task_of_the_envelope(team: Team, pair: tuple[str, str]) -> None:
     before = head(team)
     request = {**handoff(*pair, "bob"), "taskId": team.create_task("Another").id}
-    assert team.protocol(request, by="ada")["reason"] == "taskId_mismatch"
+    assert team.protocol(request, by="ada").reason == "taskId_mismatch"
     assert [e.payload["reason"] for e in since(team, before, "protocol.message.rejected")] == ["taskId_mismatch"]
     assert artifacts(team) == []
 
@@ -120,7 +120,7 @@ def test_the_payload_is_about_the_task_of_the_envelope(team: Team, pair: tuple[s
 def test_without_its_parent_a_handoff_comes_to_nothing(team: Team, pair: tuple[str, str]) -> None:
     before = head(team)
     answer = team.protocol(handoff(NOBODY, pair[1], "bob"), by="ada")
-    assert not answer["accepted"] and answer["reason"] == "parent_not_found"
+    assert not answer.accepted and answer.reason == "parent_not_found"
     assert [event.payload["reason"] for event in since(team, before, "delegation.rejected")] == ["parent_not_found"]
     assert since(team, before, "protocol.message.rejected") == [] and artifacts(team) == []
 
@@ -132,7 +132,7 @@ def test_an_accepted_handoff_moves_nothing(team: Team, pair: tuple[str, str]) ->
     team.claim(child, by="bob")
     team.read("ada")
     before = head(team)
-    assert team.protocol(ack(child, True, by="bob"), by="bob")["state"] == "in-progress"
+    assert team.protocol(ack(child, True, by="bob"), by="bob").state == "in-progress"
     [event] = since(team, before, "delegation.accepted")
     assert (event.actor, event.payload["parent_task_id"]) == ("bob", parent)
     assert hops(team, before) == [] and len(team.read("ada")) == 1
@@ -145,19 +145,19 @@ def test_a_rejected_handoff_blocks_the_child(team: Team, pair: tuple[str, str]) 
     team.claim(child, by="bob")
     before = head(team)
     answer = team.protocol(ack(child, False, by="bob", reason="Insufficient context"), by="bob")
-    assert answer["state"] == "blocked"
+    assert answer.state == "blocked"
     [hop] = since(team, before, "task.transitioned")
     assert hop.payload["to"] == "blocked" and "Insufficient context" in hop.payload["reason"]
     assert [e.payload["reason"] for e in since(team, before, "delegation.rejected")] == ["Insufficient context"]
     again = head(team)
-    assert not team.protocol(ack(child, False, by="bob", reason="Insufficient context"), by="bob")["applied"]
+    assert not team.protocol(ack(child, False, by="bob", reason="Insufficient context"), by="bob").applied
     assert hops(team, again) == [] and len(since(team, again, "delegation.rejected")) == 1
 
 
 @pytest.mark.req("AOF-60.09")
 def test_an_acknowledgement_of_no_task_is_rejected(team: Team) -> None:
     before = head(team)
-    assert team.protocol(ack(NOBODY, True, by="bob"), by="bob")["reason"] == "task_not_found"
+    assert team.protocol(ack(NOBODY, True, by="bob"), by="bob").reason == "task_not_found"
     assert [e.payload["reason"] for e in since(team, before, "protocol.message.rejected")] == ["task_not_found"]
     assert hops(team, before) == []
 
@@ -176,12 +176,12 @@ def test_a_child_that_was_not_taken_is_free_again(team: Team, pair: tuple[str, s
     child = team.task(pair[1])
     assert (child.state, child.assignee) == ("blocked", None)
     assert team.unblock(child.id).state == "ready"
-    assert team.protocol(handoff(*pair, "bob"), by="ada")["applied"] and team.task(child.id).assignee == "bob"
+    assert team.protocol(handoff(*pair, "bob"), by="ada").applied and team.task(child.id).assignee == "bob"
 
 
 def test_nobody_is_waited_for_who_is_not_here(team: Team, pair: tuple[str, str]) -> None:
     before = head(team)
-    assert team.protocol(handoff(*pair, "somebody-else"), by="ada")["accepted"]
+    assert team.protocol(handoff(*pair, "somebody-else"), by="ada").accepted
     assert team.task(pair[1]).assignee is None and len(artifacts(team)) == 2
     assert [e.payload["reason"] for e in since(team, before, "protocol.message.warning")] == ["unknown_agent"]
 
@@ -196,13 +196,13 @@ def test_a_child_that_somebody_holds_stays_theirs(team: Team) -> None:
 def test_the_owner_of_the_parent_or_the_lead_hands_over(
     team: Team, pair: tuple[str, str], by: str, reason: str | None
 ) -> None:
-    assert team.protocol(handoff(*pair, "ada", by=by), by=by).get("reason") == reason
+    assert team.protocol(handoff(*pair, "ada", by=by), by=by).reason == reason
 
 
 @pytest.mark.parametrize(("by", "reason"), [("bob", None), ("ada", "unauthorized_agent")])
 def test_whom_it_was_meant_for_answers(team: Team, pair: tuple[str, str], by: str, reason: str | None) -> None:
     team.protocol(handoff(*pair, "bob"), by="ada")
-    assert team.protocol(ack(pair[1], True, by=by), by=by).get("reason") == reason
+    assert team.protocol(ack(pair[1], True, by=by), by=by).reason == reason
 
 
 @pytest.mark.req("AOF-X.02")
@@ -213,7 +213,7 @@ def test_a_repeated_request_changes_nothing_more(team: Team, pair: tuple[str, st
     team.read("bob")
     before = head(team)
     answer = team.protocol(handoff(parent, child, "bob", **FULL), by="ada")
-    assert answer["accepted"] and not answer["applied"]
+    assert answer.accepted and not answer.applied
     assert {path.name: path.read_bytes() for path in artifacts(team)} == files
     assert team.task(child).metadata["delegationDepth"] == 1 and len(since(team, before, "delegation.requested")) == 1
     assert team.read("bob") == [] and hops(team, before) == []
@@ -222,7 +222,7 @@ def test_a_repeated_request_changes_nothing_more(team: Team, pair: tuple[str, st
 def test_a_changed_request_takes_the_place_of_the_first(team: Team, pair: tuple[str, str]) -> None:
     team.protocol(handoff(*pair, "bob", constraints=["old"]), by="ada")
     before = head(team)
-    assert team.protocol(handoff(*pair, "bob", constraints=["new"]), by="ada")["applied"]
+    assert team.protocol(handoff(*pair, "bob", constraints=["new"]), by="ada").applied
     assert [path.name for path in sorted(artifacts(team))] == ["handoff.json", "handoff.md"]
     assert all("new" in path.read_text() and "old" not in path.read_text() for path in artifacts(team))
     assert since(team, before, "mirror.conflict") == []
@@ -230,4 +230,4 @@ def test_a_changed_request_takes_the_place_of_the_first(team: Team, pair: tuple[
 
 def test_a_finished_child_is_not_handed_over(team: Team, pair: tuple[str, str]) -> None:
     team.cancel(pair[1])
-    assert team.protocol(handoff(*pair, "bob"), by="ada")["reason"] == "invalid_transition"
+    assert team.protocol(handoff(*pair, "bob"), by="ada").reason == "invalid_transition"

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from tests.agents.acting import acp_member, recorded
 from tests.behaviours.driving import Place, outside, pids, until
 from tests.behaviours.lasting import events
@@ -42,6 +44,7 @@ def printed(place: Place) -> str:
     return (place.path / "printed").read_text()
 
 
+@pytest.mark.long
 def test_the_question_of_the_only_agent_is_held_and_its_answer_continues_the_turn(place: Place) -> None:
     bob = acp_member(place.path, turns=[[PID, asks("make", allowed=[PID, REPORT])]])
     place.stage({"one": {"subject": "One"}}, {"bob": bob})
@@ -50,37 +53,40 @@ def test_the_question_of_the_only_agent_is_held_and_its_answer_continues_the_tur
         (question,) = place.team.questions()
         assert question.held and process.poll() is None
         place.team.reply("one", "allow", question=question.id)
-        assert process.wait(60) == 0, printed(place)
+        assert process.wait(120) == 0, printed(place)
     assert place.states() == {"one": "done"} and len(place.team.runs("one")) == 1
     assert len(set(pids(place, "agent.pid"))) == 1 and len(recorded(place.path, "prompt")) == 1
 
 
+@pytest.mark.long
 def test_a_run_waits_no_longer_than_hold_time_and_parks_the_question(place: Place) -> None:
     bob = acp_member(place.path, turns=[[asks("make", allowed=[REPORT])]])
     place.stage({"one": {"subject": "One"}}, {"bob": bob})
     place.team.configure({"hold_time": 0.2})
     with run(place) as process:
-        assert process.wait(60) == 1, printed(place)
+        assert process.wait(120) == 1, printed(place)
     (question,) = place.team.questions()
     assert not question.held and place.task("one").state == "awaiting-response"
     place.team.reply("one", "allow", question=question.id)
     with run(place) as process:
-        assert process.wait(60) == 0, printed(place)
+        assert process.wait(120) == 0, printed(place)
     assert place.states() == {"one": "done"} and len(place.team.runs("one")) == 2
 
 
+@pytest.mark.long
 def test_unattended_is_refused_at_once_and_the_agent_knew_what_it_may_do(place: Place) -> None:
     bob = acp_member(place.path, turns=[[asks("make", refused=[REPORT])]])
     place.stage({"one": {"subject": "One"}}, {"bob": {**bob, "permissions": "workspace"}})
     place.team.configure({"allowed_commands": "pytest\ngit status"})
     with run(place, "--unattended") as process:
-        assert process.wait(60) == 0, printed(place)
+        assert process.wait(120) == 0, printed(place)
     (prompt,) = recorded(place.path, "prompt")
     assert "nobody is awake to be asked" in prompt["text"]
     assert "commands that begin with `pytest`, `git status`" in prompt["text"]
     assert not events(place, "permission.asked")
 
 
+@pytest.mark.long
 def test_a_program_that_ends_its_turn_at_a_refusal_goes_on_knowing_why(place: Place) -> None:
     """As Codex does, which offers no other refusal; twice, which used to fail the attempt."""
     refused = asks("make", refused=REFUSED_AS_CODEX_DOES)
@@ -95,13 +101,14 @@ def test_a_program_that_ends_its_turn_at_a_refusal_goes_on_knowing_why(place: Pl
     assert len(place.team.runs("one")) == 1 and not events(place, "run.reminded")
 
 
+@pytest.mark.long
 def test_a_person_who_refuses_is_named_as_the_reason(place: Place) -> None:
     bob = acp_member(place.path, turns=[[asks("make", refused=REFUSED_AS_CODEX_DOES)], [REPORT]])
     place.stage({"one": {"subject": "One", "retries": 0}}, {"bob": bob})
     with run(place) as process:
         until(lambda: bool(place.team.questions()))
         place.team.reply("one", "refuse", question=place.team.questions()[0].id)
-        assert process.wait(60) == 0, printed(place)
+        assert process.wait(120) == 0, printed(place)
     told = recorded(place.path, "prompt")[1]["text"]
     assert "- make (the person who was asked said no)" in told and "The rest is asked of a person" in told
 

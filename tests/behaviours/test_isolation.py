@@ -33,6 +33,7 @@ def settings(place: Place) -> str:
     return str(place.team.setting("isolation")[0])
 
 
+@pytest.mark.long
 def test_two_agents_that_increment_one_file_end_at_two_and_run_says_what_that_means(place: Place) -> None:
     repository = Repository(place.work)
     repository.commit("counter", counter="0\n")

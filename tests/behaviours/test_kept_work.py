@@ -18,6 +18,7 @@ def repository(place: Place) -> Repository:
     return Repository(place.work)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -45,7 +46,8 @@ def test_whatever_is_done_to_git_the_work_is_merged(place: Place, repository: Re
         {"one": {"run": run, "verify": check}, "two": {"run": check, "blocked_by": ["one"], "retries": 0}},
     )
     assert place.drive() == "finished"
-    assert place.states() == {"one": "done", "two": "done"}, place.task("one").output
+    outputs = [place.task(key).output for key in ("one", "two")]
+    assert place.states() == {"one": "done", "two": "done"}, outputs
     assert repository.show("interlock/crew", "WORK") == "work"
     assert repository.show("interlock/crew", "story.txt").split()[-1] == "four"
     task = place.task("one")
@@ -68,15 +70,15 @@ def test_what_git_ignores_and_the_run_made_is_kept_with_it(place: Place, reposit
     assert place.drive() == "finished"
     task = place.task("one")
     assert task.state == "done" and task.check is not None and task.check["merged"]
-    files = {one["path"]: one for one in place.team.artifacts("one")}
-    assert {path: one["kind"] for path, one in files.items()} == {
+    files = {one.path: one for one in place.team.artifacts("one")}
+    assert {path: one.kind for path, one in files.items()} == {
         "build/deep/REPORT": "file", "__pycache__": "cache", "node_modules": "cache",
     }  # fmt: skip
     kept = files["build/deep/REPORT"]
-    assert Path(kept["file"]).read_text() == "report\n" and kept["size"] == 7 and kept["run"] == 1
+    assert Path(kept.file).read_text() == "report\n" and kept.size == 7 and kept.run == 1
     assert not kept_path(task).exists() and repository.branches() == ["interlock/crew", "main"]
-    (done,) = place.team.report()["done"]
-    assert done["files"] == ["build/deep/REPORT"] and done["only_files"]
+    (done,) = place.team.report().done
+    assert done.files == ["build/deep/REPORT"] and done.only_files
 
 
 def test_a_check_of_the_merged_tree_does_not_see_what_only_the_worktree_had(
@@ -125,10 +127,10 @@ def test_odd_files_are_kept_and_nothing_is_followed(place: Place, repository: Re
     stage(place, {"one": {"subject": "Make odd files"}}, {"odd": place.program("odd", ODD)})
     assert place.drive() == "finished"
     task = place.task("one")
-    found = {one["path"]: one for one in place.team.artifacts("one")}
-    assert found["build/pipe"]["kind"] == found["build/socket"]["kind"] == "special"
-    assert found["build/outside"]["kind"] == "link" and os.readlink(found["build/outside"]["file"]) == "/etc/passwd"
-    assert found["build/shut/in/deep"]["size"] == 4
+    found = {one.path: one for one in place.team.artifacts("one")}
+    assert found["build/pipe"].kind == found["build/socket"].kind == "special"
+    assert found["build/outside"].kind == "link" and os.readlink(found["build/outside"].file) == "/etc/passwd"
+    assert found["build/shut/in/deep"].size == 4
     assert {"build/new\nline", "build/car\rriage", 'build/ quote"\\xff'} <= set(found)
     names = set(repository.git("ls-tree", "-rz", "--name-only", "interlock/crew").split("\0"))
     assert {"made\nhere", '"made'} <= names and not kept_path(task).exists()
@@ -139,7 +141,7 @@ def test_a_repository_inside_of_the_worktree_is_kept(place: Place, repository: R
     run += "git -c user.name=x -c user.email=x@y commit -qm x"
     stage(place, {"one": {"run": run, "verify": "test -e inner/x"}})
     assert place.drive() == "finished" and place.states() == {"one": "done"}
-    paths = {one["path"] for one in place.team.artifacts("one")}
+    paths = {one.path for one in place.team.artifacts("one")}
     assert {"inner/x", "inner/.git/HEAD"} <= paths
 
 
@@ -152,8 +154,8 @@ def test_beyond_the_bound_the_worktree_stays_and_the_report_says_how_large_it_is
     task = place.task("one")
     kept = kept_path(task)
     assert task.state == "done" and (kept / "build" / "big").stat().st_size == 3000
-    (told,) = place.team.report()["kept"]
-    assert told["path"] == str(kept) and told["size"] == 3000 and "artifact_bytes" in told["why"]
+    (told,) = place.team.report().kept
+    assert told.path == str(kept) and told.size == 3000 and "artifact_bytes" in told.why
     assert place.team.artifacts("one") == [] and "a" in repository.files("interlock/crew")
     place.team.doctor(repair=True)
     assert place.drive() == "finished" and kept.exists()
@@ -167,7 +169,7 @@ def test_what_is_written_after_the_work_was_kept_is_not_deleted(place: Place, re
     task = place.task("one")
     assert task.state == "done" and not kept_path(task).exists()
     (late,) = place.team.artifacts("one")
-    assert late["path"] == "late" and Path(late["file"]).read_text() == "late\n"
+    assert late.path == "late" and Path(late.file).read_text() == "late\n"
 
 
 def test_a_dependent_is_told_where_the_files_are(place: Place, repository: Repository) -> None:
@@ -180,7 +182,7 @@ def test_a_dependent_is_told_where_the_files_are(place: Place, repository: Repos
     stage(place, tasks, {"ada": SHELL, "reader": reader})
     assert place.drive() == "finished"
     (kept,) = place.team.artifacts("one")
-    assert kept["file"] in (place.path / "prompt").read_text()
+    assert kept.file in (place.path / "prompt").read_text()
     assert repository.show("interlock/crew", "copy") == "report"
 
 

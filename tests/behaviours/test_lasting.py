@@ -289,5 +289,8 @@ def test_what_two_members_write_to_each_other_in_the_middle_of_work_is_read_once
     assert place.drive() == "finished" and set(place.states().values()) == {"done"}
     for name, other in (("ada", "bob"), ("bob", "ada")):
         everything = "".join(prompts[other])
-        assert [everything.count(word.replace("<", "&lt;").replace(">", "&gt;")) for word in sent[name]] == [1] * 12
+        assert [everything.count(word.replace("<", "&lt;").replace(">", "&gt;")) for word in sent[name]] == [1] * len(
+            sent[name]
+        )
+        assert len(sent[name]) >= 6, "how many rounds there are depends on who is faster"
     assert {one.stage for one in place.team.history() if one.type == "message"} == {"acknowledged"}

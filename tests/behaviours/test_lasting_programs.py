@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.agents.acting import acp_member, recorded
 from tests.behaviours.driving import Place, pids, running, until
 from tests.behaviours.lasting import event, events, settled
+
+pytestmark = pytest.mark.long
 
 PID = {"run": ["sh", "-c", "echo $PPID >> agent.pid"]}
 REPORT = {"call": "task_complete", "with": {"task_id": "{task}", "summary": "by our own tool"}}
@@ -49,7 +53,7 @@ def test_the_session_of_a_member_without_a_task_is_ended_when_its_runner_was_kil
         (agent,) = set(pids(place, "agent.pid"))
         assert running(agent)
         runner.kill()
-    actions = place.team.poll()["actions"]
-    assert [one["type"] for one in actions] == ["close_session"] and not running(agent)
-    assert place.team.poll()["actions"] == []
+    actions = place.team.poll().actions
+    assert [one.type for one in actions] == ["close_session"] and not running(agent)
+    assert place.team.poll().actions == []
     assert len(events(place, "session.ended")) == 1

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from interlock.clock import SystemClock
 from interlock.errors import LedgerUnusable, TeamNotFound
+from interlock.settings import Settings
+from interlock.storage.sqlite.catalog import SqliteCatalog
 from tests.behaviours.mirrored import assert_files_agree
 
 
@@ -63,16 +67,16 @@ def test_a_team_directory_of_another_name_does_not_act_for_the_original(home: Ho
         assert refused["error"] == "ledger_unusable" and "it was copied or renamed" in refused["message"]
     with pytest.raises(LedgerUnusable, match="doctor --repair --team gamma"):
         home.team("gamma")
-    assert any("ledger of team alpha" in found["what"] for found in home.doctor("gamma")["findings"])
-    assert home.doctor("gamma", repair=True)["healthy"]
+    assert any("ledger of team alpha" in found.what for found in home.doctor("gamma").findings)
+    assert home.doctor("gamma", repair=True).healthy
 
     again = home.team("gamma")
-    assert again.describe()["name"] == "gamma"
+    assert again.describe().team.name == "gamma"
     assert [(task.state, task.owner) for task in again.tasks()] == [("ready", None), ("ready", None)]
     assert_files_agree(again)
     if original == "stays":
         assert home.team("alpha").task("001").owner == "bob"
-        assert again.describe()["id"] != home.team("alpha").describe()["id"]
+        assert again.describe().team.id != home.team("alpha").describe().team.id
         assert {one["name"] for one in command(home, "team", "list")["teams"]} == {"alpha", "gamma"}
 
 
@@ -91,6 +95,40 @@ def test_the_directory_of_another_program_is_no_team_and_is_left_alone(home: Hom
     assert len(command(home, "task", "list")["tasks"]) == 2, "alpha is the only team"
     with pytest.raises(TeamNotFound):
         home.team("theirs")
-    assert home.doctor(repair=True)["healthy"]
+    assert home.doctor(repair=True).healthy
     assert files(theirs) == before
     assert [oct(path.stat().st_mode & 0o777) for path in (Path(home.path), theirs)] == ["0o755", "0o755"]
+
+
+def test_a_writer_that_waits_while_its_team_is_deleted_finds_it_gone(
+    tmp_path: Path, home: Home, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, found = threading.Event(), list[BaseException]()
+
+    class Noting(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            waits.set()
+            super().sleep(seconds)
+
+    ledger = SqliteCatalog(str(tmp_path / "home" / "teams"), Settings({}), Noting()).open("alpha")
+
+    def write() -> None:
+        try:
+            with ledger.transaction():
+                pass
+        except TeamNotFound as error:
+            found.append(error)
+
+    writer, rename = threading.Thread(target=write), os.rename
+
+    def renamed(source: str, target: str) -> None:
+        if not writer.ident:
+            writer.start()
+            assert waits.wait(60), "it waits for the transaction that deletes the team"
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    home.delete_team("alpha", force=True)
+    writer.join(60)
+    assert found
+    ledger.close()

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,10 @@ from interlock.errors import AgentError, RunnerAlive
 from interlock.model.names import SYSTEM
 from interlock.model.team import Member
 from interlock.processes import ref
+from interlock.runner import team_runner
 from interlock.runner.executor import Execution, Executor, Job
 from interlock.runner.executors import AgentExecutor, ShellExecutor
+from interlock.runner.machine_share import MachineShare
 from tests.behaviours.driving import ROOT, SHELL, Place, follow, pids, running
 
 TWO = {"ada": SHELL, "bea": SHELL}
@@ -48,9 +49,9 @@ def test_a_plan_is_done_in_the_order_of_its_dependencies_and_each_task_by_whom_i
     notes = place.task("notes")
     assert notes.state == "done" and notes.owner == "bob" and place.task("lint").owner == "ada"
     assert notes.output == "bob: written" and notes.check is not None and notes.check["exit_code"] == 0
-    done = {task["key"]: task for task in place.team.report()["done"]}
-    assert (done["notes"]["verified"], done["lint"]["verified"]) == (True, False)
-    assert done["notes"]["seconds"] > 0 and place.team.report()["totals"]["runs"] == 3
+    done = {task.key: task for task in place.team.report().done}
+    assert (done["notes"].verified, done["lint"].verified) == (True, False)
+    assert done["notes"].seconds > 0 and place.team.report().totals.runs == 3
 
 
 def test_an_agent_is_told_what_to_do_how_it_is_judged_and_how_to_report(place: Place) -> None:
@@ -64,7 +65,8 @@ def test_an_agent_is_told_what_to_do_how_it_is_judged_and_how_to_report(place: P
 
 
 def test_no_more_runs_are_open_at_once_than_the_plan_allows_and_one_for_each_member(place: Place) -> None:
-    run = "echo + >> log; sleep 0.15; echo - >> log"
+    # The first waits for a second beside it, however long a busy machine takes to start that.
+    run = "echo + >> log; until test $(grep -c + log) -ge 2; do sleep 0.02; done; sleep 0.15; echo - >> log"
     members = dict.fromkeys(("a1", "a2", "a3"), SHELL)
     staged = place.stage({f"t{number}": {"run": run} for number in range(6)}, members, parallel=2)
     assert staged.parallel == 2
@@ -96,22 +98,29 @@ def test_what_nobody_can_take_is_listed_and_does_not_keep_the_run_going(place: P
     place.team.spawn("seat")
     place.team.create_task("Sit there", assignee="seat")
     assert place.drive() == "finished"
-    texts = " ".join(need["text"] for need in place.needs("unclaimable"))
+    texts = " ".join(need.text for need in place.needs("unclaimable"))
     assert "needs an agent" in texts and "seat, who has no agent" in texts
 
 
-def test_with_nothing_to_do_the_run_ends_at_once(place: Place) -> None:
+def test_with_nothing_to_do_the_run_ends_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.stage({"one": {"run": "true"}})
     place.drive()
-    began = time.monotonic()
+    monkeypatch.setattr(team_runner, "LOOK_AGAIN", 3600.0)  # A run that waits would last longer than a test may.
     assert place.drive() == "finished"
-    assert time.monotonic() - began < 1
 
 
 def test_a_run_shows_that_it_lives_and_tells_its_whole_story(place: Place) -> None:
-    place.stage({"one": {"run": "sleep 1; echo last words", "verify": "true"}})
-    place.team.configure({"heartbeat_ttl": 1})
+    place.stage({"one": {"run": "while ! test -f go; do sleep 0.02; done; echo last words", "verify": "true"}})
+    place.team.configure({"heartbeat_ttl": 6})
+
+    def until_it_has_beaten() -> None:
+        follow(place.team, lambda event: event.type == "run.heartbeat")
+        (place.work / "go").touch()
+
+    watching = threading.Thread(target=until_it_has_beaten)
+    watching.start()
     place.drive()
+    watching.join()
     (run,) = place.team.runs("one")
     assert run.beats >= 1 and run.process is not None and run.runner == ref.current().as_text()
     told = [event.type for event in place.team.events()[0] if event.task_id == run.task_id]
@@ -132,8 +141,8 @@ def test_an_agent_whose_check_fails_gets_the_findings_in_the_same_run(place: Pla
     assert place.drive() == "finished"
     task = place.task("one")
     assert (task.state, task.attempt, len(place.team.runs("one"))) == ("done", 1, 1)
-    (incident,) = place.team.report()["incidents"]
-    assert (incident["outcome"], incident["reason"]) == ("check failed", "round 1, exit code 3")
+    (incident,) = place.team.report().incidents
+    assert (incident.outcome, incident.reason) == ("check failed", "round 1, exit code 3")
 
 
 def test_a_check_that_fails_three_times_ends_in_deadletter_with_its_output(place: Place) -> None:
@@ -143,7 +152,7 @@ def test_a_check_that_fails_three_times_ends_in_deadletter_with_its_output(place
     assert "verify failed 3 times" in str(place.task("one").output)
     assert "it is still wrong" in str(place.task("one").output)
     (need,) = place.needs("deadletter")
-    assert need["verb"] == f"interlock task retry {place.task('one').id} --team crew"
+    assert need.verb == f"interlock task retry {place.task('one').id} --team crew"
 
 
 def test_a_check_that_takes_too_long_has_failed_and_one_that_cannot_be_read_asks(place: Place) -> None:
@@ -152,7 +161,7 @@ def test_a_check_that_takes_too_long_has_failed_and_one_that_cannot_be_read_asks
     place.team.configure({"verify_timeout": 1, "verify_rounds": 1})
     assert place.drive() == "finished"
     assert place.states() == {"one": "review", "two": "deadletter"}
-    assert "quote" in str(place.needs("review")[0]["text"]) and "took too long" in str(place.task("two").output)
+    assert "quote" in str(place.needs("review")[0].text) and "took too long" in str(place.task("two").output)
 
 
 # Failures
@@ -166,8 +175,9 @@ def test_a_failed_attempt_is_tried_again_later_and_the_last_one_is_final(place: 
     assert place.task("one").output == "ended with exit code 7\n\nno luck"
 
 
+@pytest.mark.long
 def test_a_task_that_takes_too_long_is_ended_and_says_so(place: Place) -> None:
-    place.stage({"one": {"run": "echo $$ > pids; exec sleep 300", "timeout": 1, "retries": 0}})
+    place.stage({"one": {"run": "echo $$ > pids; exec sleep 300", "timeout": 5, "retries": 0}})
     place.drive()
     assert "took longer than its time limit" in str(place.task("one").output)
     assert not running(pids(place, "pids")[0])
@@ -259,6 +269,7 @@ def test_an_agent_that_completes_its_task_itself_is_not_settled_twice(place: Pla
     assert sum(event.type == "task.completed" for event in events) == 1
 
 
+@pytest.mark.long
 def test_an_agent_may_complete_with_a_check_that_runs_in_its_own_process(place: Place) -> None:
     bob = place.program(
         "bob",
@@ -289,7 +300,7 @@ def test_a_task_that_is_given_back_every_time_ends_in_deadletter_instead_of_a_ci
     place.stage({"one": {"subject": "One", "retries": 2}}, {"bob": bob})
     assert place.drive() == "finished"
     assert [run.outcome for run in place.team.runs("one")] == ["released"] * 3
-    assert place.task("one").output == "given back 3 times, last: not for me"
+    assert place.task("one").output == "returned to the queue 3 times, last: not for me"
 
 
 def test_an_agent_that_blocks_its_task_leaves_it_to_a_person_and_frees_its_place(place: Place) -> None:
@@ -298,7 +309,7 @@ def test_an_agent_that_blocks_its_task_leaves_it_to_a_person_and_frees_its_place
     assert place.drive(parallel=1) == "finished"
     assert place.states() == {"one": "blocked", "two": "done"}
     (need,) = place.needs("clarification")
-    assert "which colour?" in need["text"]
+    assert "which colour?" in need.text
     assert [run.outcome for run in place.team.runs("one")] == ["blocked"]
     place.team.unblock("one")
     assert place.states()["one"] == "ready"
@@ -339,7 +350,7 @@ def test_a_review_by_a_human_ends_the_run_and_approval_lets_a_later_one_go_on(pl
     place.stage({"one": {"run": "true", "review": "human"}, "two": {"run": "true", "blocked_by": ["one"]}})
     assert place.drive() == "finished"
     assert place.states() == {"one": "review", "two": "backlog"}
-    assert [need["verb"] for need in place.needs("review")] == [
+    assert [need.verb for need in place.needs("review")] == [
         f"interlock task approve {place.task('one').id} --team crew"
     ]
     place.team.approve("one")
@@ -363,7 +374,7 @@ def test_a_review_by_a_member_without_an_agent_is_something_a_person_has_to_see_
     place.team.update("one", review="eve")
     assert place.drive() == "finished"
     (need,) = place.needs("review")
-    assert need["text"] == "One: waits for review by eve"
+    assert need.text == "One: waits for review by eve"
 
 
 # What programs may see, and what they print
@@ -416,6 +427,7 @@ def test_what_a_program_leaves_behind_is_ended_with_its_run(place: Place) -> Non
     assert place.states() == {"one": "done"} and not running(pids(place, "pids")[0])
 
 
+@pytest.mark.long
 def test_agents_find_the_command_of_this_installation_however_it_was_started(place: Place) -> None:
     bob = place.program("bob", "say(subprocess.run('command -v interlock; interlock --version', shell=True, "
                         "capture_output=True, text=True).stdout)")  # fmt: skip
@@ -473,39 +485,69 @@ def test_a_runner_of_another_machine_is_not_pushed_aside_unless_somebody_says_so
     assert place.drive(take_over=True) == "finished"
 
 
-def test_a_sleeping_run_costs_nothing_and_wakes_at_once_when_somebody_finishes_a_blocker(place: Place) -> None:
+@pytest.mark.long
+def test_a_sleeping_run_costs_nothing(place: Place) -> None:
+    gates = (1, 2, 3)  # The least is what Interlock takes, the rest what this machine is doing besides.
     place.stage(
         {
-            "slow": {"run": "while ! test -f go; do sleep 0.05; done"},
-            "gate": {"subject": "Gate", "assignee": "seat"},
-            "behind": {"run": "touch go", "blocked_by": ["gate"]},
+            "slow": {"run": "while ! test -f go3; do sleep 0.05; done"},
+            **{f"gate{n}": {"subject": "Gate", "assignee": "seat"} for n in gates},
+            **{f"behind{n}": {"run": f"touch go{n}", "blocked_by": [f"gate{n}"]} for n in gates},
         },
         {**TWO, "seat": place.program("seat", "")},
     )
-    place.team.claim("gate", by="seat")
-    woke: list[float] = []
+    for n in gates:
+        place.team.claim(f"gate{n}", by="seat")
     used: list[float] = []
 
     def by_hand() -> None:
         follow(place.team, lambda event: event.type == "run.started")
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        threading.Event().wait(2.0)  # what is measured is a time of quiet
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        used.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 2.0)
-        code = "import interlock, sys; interlock.connect(sys.argv[1]).team('crew').complete('gate', by='seat')"
-        subprocess.run([sys.executable, "-c", code, place.home.path], check=True)
-        began = time.monotonic()
-        behind = place.task("behind").id
-        follow(place.team, lambda event: event.type == "task.claimed" and event.task_id == behind)
-        woke.append(time.monotonic() - began)
+        for n in gates:
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            threading.Event().wait(2.0)  # what is measured is a time of quiet
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            used.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 2.0)
+            finish_elsewhere(place, f"gate{n}")
+            behind = place.task(f"behind{n}").id
+            follow(
+                place.team, lambda event, behind=behind: event.task_id == behind and event.payload.get("to") == "done"
+            )
 
     person = threading.Thread(target=by_hand)
     person.start()
     assert place.drive() == "finished"
     person.join()
     assert set(place.states().values()) == {"done"}
-    assert used[0] < 0.03, f"{used[0]:.1%} of a core"
-    assert woke[0] < 1.0
+    assert min(used) < 0.03, f"{min(used):.1%} of a core"
+
+
+def test_a_sleeping_run_is_woken_when_somebody_finishes_a_blocker(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_runner, "LOOK_AGAIN", 3600.0)  # It would find it by itself long after this test's time.
+    tasks = {
+        "slow": {"run": "while ! test -f go; do sleep 0.02; done"},
+        "gate": {"subject": "Gate", "assignee": "seat"},
+        "behind": {"run": "touch go", "blocked_by": ["gate"]},
+    }
+    place.stage(tasks, {**TWO, "seat": place.program("seat", "")})
+    place.team.claim("gate", by="seat")
+
+    def by_hand() -> None:
+        follow(place.team, lambda event: event.type == "run.started")
+        finish_elsewhere(place, "gate")
+
+    person = threading.Thread(target=by_hand)
+    person.start()
+    assert place.drive() == "finished"
+    person.join()
+    assert set(place.states().values()) == {"done"}
+
+
+def finish_elsewhere(place: Place, key: str) -> None:
+    """Complete a task that `seat` holds, in another process."""
+    code = "import interlock, sys; interlock.connect(sys.argv[1]).team('crew').complete(sys.argv[2], by='seat')"
+    subprocess.run([sys.executable, "-c", code, place.home.path, key], check=True)
 
 
 def test_the_run_waits_for_a_member_at_work_in_a_living_process_but_not_for_a_person(place: Place) -> None:
@@ -575,11 +617,12 @@ def test_an_agent_that_this_version_cannot_run_is_refused_before_anything_is_mad
     assert place.home.teams() == []
 
 
+@pytest.mark.long
 def test_the_demo_is_done_with_a_kill_and_a_lie_on_the_way(tmp_path: Path) -> None:
     home = interlock.connect(str(tmp_path / "home"))
     staged = home.stage(demo.materialise(str(tmp_path / "demo")))
     team = home.team(staged.team)
-    killed = []
+    killed: list[str] = []
 
     def hear(update: Update) -> None:
         process = team.runs(update.task_id)[-1].process if update.text == demo.HALFWAY else None
@@ -589,5 +632,33 @@ def test_the_demo_is_done_with_a_kill_and_a_lie_on_the_way(tmp_path: Path) -> No
 
     assert home.drive(staged.team, parallel=staged.parallel, on_update=hear) == "finished"
     report = team.report()
-    assert len(report["done"]) == 10 and report["needs_me"] == [] and killed == ["ben"]
-    assert {one["outcome"] for one in report["incidents"]} == {"failed", "check failed"}
+    assert len(report.done) == 10 and report.needs_me == [] and killed == ["ben"]
+    assert {one.outcome for one in report.incidents} == {"failed", "check failed"}
+
+
+class AnswersLate(MachineShare):
+    """A share that hears, as every turn of a runner ends, that nothing runs; the first time, a person answers then."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(4, lambda team: None)
+        self._team = place.team
+        self.answered: list[str] = []
+
+    def looked(self, team: str, runs: int, *, asks: bool) -> None:
+        super().looked(team, runs, asks=asks)
+        waiting = self._team.questions() if not runs else []
+        if waiting and not self.answered:
+            self.answered = [self._team.reply(one.task_id, "use SQLite", question=one.id).id for one in waiting]
+
+
+def test_an_answer_that_comes_when_the_end_is_decided_is_acted_on_before_it(place: Place) -> None:
+    source = """
+    if 'use SQLite' not in prompt:
+        interlock('question', 'ask', os.environ['INTERLOCK_TASK'], 'Which database?')
+    """
+    place.stage({"one": {"subject": "One"}}, {"bob": place.program("bob", source)})
+    share = AnswersLate(place)
+    assert place.drive(share=share, hold=0.0) == "finished"
+    assert share.answered and place.states() == {"one": "done"}
+    ends = [event.payload["reason"] for event in place.team.latest(types=["runner.stopped"])]
+    assert ends == ["finished"], "one run, which ended once"

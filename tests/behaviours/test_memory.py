@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.clock import ManualClock
+from interlock.memory import local
 from interlock.memory.local import LocalMemory
 from interlock.memory.retrying import RetryingMemory
 from interlock.memory.store import (
@@ -28,11 +29,11 @@ from interlock.memory.store import (
     shortened,
 )
 from interlock.workflow.entry.context_pre_loader import HEAD, ContextPreLoader, prepared
+from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.menus.detection import detect
 from interlock.workflow.menus.menu_participation_engine import AUTOMATIC, RECOMMENDED, Situation, select
 from interlock.workflow.menus.options import Option
-from interlock.workflow.preferences.decision_memory import DecisionMemory
-from interlock.workflow.preferences.preferences import Choice, Learned, Preferences, menu_situation, plain
+from interlock.workflow.preferences.preferences import Choice, Forgotten, Learned, Preferences, menu_situation, plain
 
 PROJECT = "pcmrp-migration"
 
@@ -119,7 +120,7 @@ def test_no_query_is_an_error(tmp_path_factory: pytest.TempPathFactory, query: s
 def test_a_damaged_file_is_a_memory_that_cannot_be_reached(tmp_path: Path, clock: ManualClock) -> None:
     (tmp_path / "memory.db").write_bytes(b"this is no database, " * 500)
     memory = LocalMemory(str(tmp_path), clock)
-    with pytest.raises(MemoryUnavailable, match="goes on without"):
+    with pytest.raises(MemoryUnavailable, match="continues without"):
         memory.recall("x")
     with pytest.raises(MemoryUnavailable):
         memory.remember(decided("A", "b"))
@@ -139,7 +140,9 @@ def test_a_lookup_that_takes_too_long_is_ended(memory: LocalMemory) -> None:
     assert memory.recall("word", project_id=PROJECT, time_limit=60).memories
 
 
-def test_many_remember_at_once(tmp_path: Path, clock: ManualClock) -> None:
+def test_many_remember_at_once(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PATIENCE", 60.0)
+
     def keep(number: int) -> None:
         one = LocalMemory(str(tmp_path), ManualClock(clock.now() + number * 1000))
         for turn in range(5):
@@ -150,7 +153,7 @@ def test_many_remember_at_once(tmp_path: Path, clock: ManualClock) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     found = LocalMemory(str(tmp_path), clock)
     assert len(found.recall("content", limit=100).memories) == 30
     found.close()
@@ -227,7 +230,7 @@ def chose(options: Sequence[Option], key: str, at: str, step: str = "s") -> Choi
 
 
 def remembered(memory: LocalMemory, options: Sequence[Option], step: str = "s", project: str = PROJECT) -> str | None:
-    return Preferences(DecisionMemory(memory, project).load()).at_menu("/bmad:x", step, options).remembered
+    return Preferences(MemoryBridge(memory, Origin(project)).learned()).at_menu("/bmad:x", step, options).remembered
 
 
 def test_a_remembered_answer_raises_sixty_to_eighty_five(memory: LocalMemory, clock: ManualClock) -> None:
@@ -236,7 +239,7 @@ def test_a_remembered_answer_raises_sixty_to_eighty_five(memory: LocalMemory, cl
     assert remembered(memory, menu.options) is None
     without = select(menu, 100, Situation(remembered=None))
     assert (without.mode, without.confidence_score) == (RECOMMENDED, 60)
-    assert DecisionMemory(memory, PROJECT).chose(chose(menu.options, "B", "2026-11-21T03:00:00.000Z"))
+    assert MemoryBridge(memory, Origin(PROJECT)).keep(chose(menu.options, "B", "2026-11-21T03:00:00.000Z"))
     key = remembered(memory, menu.options)
     assert key == "B"
     found = select(menu, 100, Situation(remembered=key))
@@ -245,23 +248,23 @@ def test_a_remembered_answer_raises_sixty_to_eighty_five(memory: LocalMemory, cl
 
 
 def test_an_answer_is_remembered_by_what_it_says_and_for_its_menu_only(memory: LocalMemory) -> None:
-    decisions = DecisionMemory(memory, PROJECT)
+    decisions = MemoryBridge(memory, Origin(PROJECT))
     first = [Option("A", "Draft"), Option("B", "Start")]
-    decisions.chose(chose(first, "A", "1"))
-    decisions.chose(chose(first, "B", "2"))
+    decisions.keep(chose(first, "A", "1"))
+    decisions.keep(chose(first, "B", "2"))
     assert remembered(memory, [Option("1", "Start"), Option("2", "**Draft**")]) == "1"
     assert remembered(memory, first, "another") is None
     assert remembered(memory, [*first, Option("C", "More")]) is None, "another menu"
     assert remembered(memory, first, project="other") is None
-    decisions.chose(chose(first, "A", "3"))
+    decisions.keep(chose(first, "A", "3"))
     assert remembered(memory, first) == "A", "the latest counts"
 
 
 def test_without_memory_nothing_is_remembered_and_nothing_fails(memory: LocalMemory) -> None:
     logged: list[str] = []
-    decisions = DecisionMemory(Broken(memory), PROJECT, lambda reason, operation: logged.append(operation))
-    assert not decisions.chose(chose([Option("A", "x")], "A", "1"))
-    assert decisions.load() == Learned() and not decisions.forget("C-1", "2")
+    decisions = MemoryBridge(Broken(memory), Origin(PROJECT), lambda reason, operation: logged.append(operation))
+    assert not decisions.keep(chose([Option("A", "x")], "A", "1"))
+    assert decisions.learned() == Learned() and not decisions.keep(Forgotten("C-1", "2"))
     assert logged == ["remember", "recall", "recall", "remember"]
 
 

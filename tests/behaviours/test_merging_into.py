@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import Forbidden, GitFailed, InvalidRequest, WorktreeRefused
+from interlock.model.report import IntegrationBranch
 from tests.behaviours.driving import ROOT, Place
 from tests.behaviours.repository import Repository, stage
 
@@ -30,6 +31,7 @@ def repository(place: Place) -> Repository:
     return made
 
 
+@pytest.mark.long
 def test_all_of_it_becomes_the_users_branch_as_it_was_proved(place: Place, repository: Repository) -> None:
     before = repository.untouchable()
     shown = place.team.merge(everything=True, dry_run=True)
@@ -41,7 +43,7 @@ def test_all_of_it_becomes_the_users_branch_as_it_was_proved(place: Place, repos
     assert (place.work / "on-a.txt").read_text() == "a\n" and not (place.work / "half.txt").exists()
     again = place.team.merge(everything=True)
     assert not again.merged and again.before == again.after and again.tasks == []
-    assert place.team.report()["integration"] == {"branch": "interlock/crew", "tasks": 3, "delivered": 3}
+    assert place.team.report().integration == IntegrationBranch("interlock/crew", 3, 3)
     (event,) = [event for event in place.team.events()[0] if event.type == "work.merged"]
     assert event.actor == "human" and len(event.payload["tasks"]) == 3
 
@@ -51,7 +53,7 @@ def test_a_task_brings_along_what_it_was_built_on_and_nothing_else(place: Place,
     assert [task.key for task in done.tasks] == ["a", "on-a"]
     assert (place.work / "on-a.txt").exists() and not (place.work / "b.txt").exists()
     assert place.team.merge(["b", "a"]).merged and (place.work / "b.txt").exists()
-    assert place.team.report()["integration"]["delivered"] == 3
+    assert (integration := place.team.report().integration) is not None and integration.delivered == 3
     assert place.team.merge(everything=True).conflicts == []
 
 
@@ -66,6 +68,7 @@ def test_a_branch_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alon
     assert {**after, "refs": None} == {**before, "refs": None} and repository.head("main") != done.after
 
 
+@pytest.mark.long
 def test_work_of_the_user_goes_on_beside_and_is_merged_with(place: Place, repository: Repository) -> None:
     mine = repository.commit("mine", mine="x")
     (place.work / "mine").write_text("not committed")
@@ -75,6 +78,7 @@ def test_work_of_the_user_goes_on_beside_and_is_merged_with(place: Place, reposi
     assert repository.git("log", "-1", "--format=%s|%an") == "Merge interlock/crew|Una User"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["changed", "staged", "untracked", "ignored"])
 def test_what_is_not_committed_and_would_be_touched_stops_it(place: Place, repository: Repository, how: str) -> None:
     name = {"changed": "story.txt", "staged": "story.txt", "untracked": "a.txt", "ignored": "b.txt"}[how]
@@ -92,6 +96,7 @@ def test_what_is_not_committed_and_would_be_touched_stops_it(place: Place, repos
     assert repository.untouchable() == before
 
 
+@pytest.mark.long
 def test_a_conflict_changes_nothing_and_names_the_files(place: Place, repository: Repository) -> None:
     repository.commit("mine", **{"story.txt": "one\ntwo\nthree\nmine\n"})
     before = repository.untouchable()
@@ -119,6 +124,7 @@ def test_only_what_is_done_and_only_a_persons_branch_are_merged(place: Place, re
     assert place.team.merge(everything=True, into="main").merged
 
 
+@pytest.mark.long
 def test_no_member_and_nobody_inside_a_run_merges(place: Place, repository: Repository) -> None:
     with pytest.raises(Forbidden):
         place.team.merge(everything=True, by="lead")

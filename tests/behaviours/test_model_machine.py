@@ -281,7 +281,7 @@ class Team(RuleBasedStateMachine):
     def the_doctor_finds_nothing(self) -> None:
         if hasattr(self, "team"):
             result = self.team.doctor()
-            assert result["healthy"], result["findings"]
+            assert result.healthy, result.findings
 
     # -- the model's own rules -----------------------------------------------------------------------------------
 

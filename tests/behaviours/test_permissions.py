@@ -171,14 +171,14 @@ def test_with_nobody_awake_what_would_be_asked_is_refused_and_written_down(place
     assert answered.payload["answer"] == "refuse" and answered.payload["by"] == "policy" and answered.payload["why"]
     assert any(kind == "notice" and "was refused" in text for _, kind, text in place.said)
     report = place.team.report()
-    (incident,) = report["incidents"]
-    assert (incident["key"], incident["run"], incident["member"], incident["outcome"]) == (
+    (incident,) = report.incidents
+    assert (incident.key, incident.run, incident.member, incident.outcome) == (
         "one",
         1,
         "bob",
         "was refused",
     )
-    assert incident["reason"] == f"Do it ({answered.payload['why']})"
+    assert incident.reason == f"Do it ({answered.payload['why']})"
     told = "\n".join(as_text(report))
     assert "[one] run 1 (bob) was refused: Do it" in told and "allowed_commands" in told
 

@@ -72,6 +72,7 @@ def refusals(place: Place) -> list[dict[str, Any]]:
     return [event.payload for event in place.team.events()[0] if event.type == "access.refused"]
 
 
+@pytest.mark.long
 def test_no_verb_of_a_person_works_within_a_run_whose_environment_was_cleared(
     place: Place, scene: tuple[str, str]
 ) -> None:
@@ -123,6 +124,7 @@ def test_the_python_interface_is_no_way_round(place: Place, scene: tuple[str, st
     assert place.team.task(gate).state == "review"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["as it is", "env -i"])
 def test_over_mcp_a_run_is_its_member_and_looks_at_nothing_else(place: Place, scene: tuple[str, str], how: str) -> None:
     place.home.create_team("other")
@@ -150,9 +152,9 @@ def test_what_was_refused_is_there_for_people_to_see(place: Place, scene: tuple[
     assert outcome(place, tries, how) == {name: [1, "forbidden"] for name in tries}
     seen = refusals(place)
     assert len(seen) == len(tries) and {payload["member"] for payload in seen} == {"ada"}
-    told = [one for one in place.team.report()["incidents"] if "tried" in one["outcome"]]
-    assert [one["member"] for one in told] == ["ada"] * len(tries)
-    assert [one["task_id"] for one in told] == [place.task("one").id] * len(tries)
+    told = [one for one in place.team.report().incidents if "tried" in one.outcome]
+    assert [one.member for one in told] == ["ada"] * len(tries)
+    assert [one.task_id for one in told] == [place.task("one").id] * len(tries)
 
 
 def test_a_check_acts_for_nobody(place: Place) -> None:
@@ -183,6 +185,7 @@ def test_another_home_is_not_the_runs(place: Place, scene: tuple[str, str]) -> N
     assert outcome(place, tries, "env -i") == {"its own": [0, None], "a link": [1, "forbidden"]}
 
 
+@pytest.mark.long
 def test_a_person_outside_is_a_person_while_a_run_goes_on(place: Place, scene: tuple[str, str]) -> None:
     gate, _ = scene
     verb = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "--team", "crew"]
@@ -287,6 +290,7 @@ def parent_of(one: ref.ProcessRef | None) -> int:
     return row.parent
 
 
+@pytest.mark.long
 @LINUX
 @pytest.mark.parametrize("ended", ["by itself", "with its runner"])
 def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place: Place, ended: str) -> None:
@@ -295,7 +299,8 @@ def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place
         shutil.copy("/bin/sleep", place.path / name)
     daemon = "env -i setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec {1}/{0} 600' & "
     command = "".join(daemon.format(name, place.path) for name in ("keptd", "otherd"))
-    command += "until test -e keptd -a -e otherd; do sleep 0.02; done"
+    # It is told by its name, which it has from its `exec` on.
+    command += "until test -e keptd -a -e otherd && grep -qx keptd /proc/$(cat keptd)/comm; do sleep 0.02; done"
     kept = None
     place.stage({"one": {"run": command if ended == "by itself" else f"{command}; echo yes > there; sleep 600"}})
     place.team.configure({"keep_processes": "gradle keptd"})
@@ -317,8 +322,8 @@ def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place
         if ended == "by itself":
             (event,) = [event for event in place.team.events()[0] if event.type == "processes.left"]
             assert event.payload["processes"] == [{"pid": kept.pid, "name": "keptd"}]
-            (told,) = place.team.report()["incidents"]
-            assert told["reason"] == f"keptd ({kept.pid})" and "keep_processes" in told["outcome"]
+            (told,) = place.team.report().incidents
+            assert told.reason == f"keptd ({kept.pid})" and "keep_processes" in told.outcome
     finally:
         if kept is not None:
             os.kill(kept.pid, signal.SIGKILL)

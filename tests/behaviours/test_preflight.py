@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import venv
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import PlanError
+from interlock.errors import AgentError, PlanError, WorktreeRefused
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, stage
 
@@ -93,7 +95,7 @@ def test_a_check_that_would_run_in_the_users_environment_verifies_nothing_and_as
     task = place.task("break")
     assert task.state == "review" and not any(row.get("passed") for row in task.evidence)
     (need,) = place.needs("review")
-    assert "installed from your checkout" in need["text"]
+    assert "installed from your checkout" in need.text
     assert "raise" not in project.show("interlock/crew", "src/tally/__init__.py")
 
 
@@ -129,12 +131,79 @@ def test_what_cannot_start_is_a_fault_at_its_line(place: Place) -> None:
     )
     with pytest.raises(PlanError) as caught:
         place.home.stage(str(place.path / "plan.yaml"))
-    (fault,) = caught.value.details["errors"]
-    assert fault["line"] == 4 and "INTERLOCK_" in fault["message"]
-    text = (place.path / "plan.yaml").read_text()
-    (place.path / "plan.yaml").write_text(text.replace(", env: [INTERLOCK_TOKEN]", ""))
+    member, quote, spelt = caught.value.details["errors"]
+    assert (member["line"], quote["line"], spelt["line"]) == (4, 8, 11)
+    assert (
+        "INTERLOCK_" in member["message"]
+        and "quote" in quote["message"]
+        and "'no-such-program' was not found" in spelt["message"]
+    )
+
+
+FAULTY = """\
+team: crew
+workdir: work
+{top}
+members:
+  ada: {{agent: shell}}
+  bob: {{agent: nonesuch}}
+tasks:
+  a: {{run: ls, blocked_by: [nowhere]}}
+  b:
+    run: ls
+    verify: no-such-program --all
+    blocked_by: [c]
+  c:
+    run: ls
+    verify: test -f 'x
+    blocked_by: [b]
+    retries: many
+  d: {{run: ls, verify: [ls]}}
+"""
+ALWAYS = [
+    (6, "Unknown agent 'nonesuch'"), (8, 'waits for "nowhere"'), (15, "has a quote"), (16, "dependency cycle: b -> c"),
+    (17, "must be a whole number"), (18, "verify of task"),
+]  # fmt: skip
+NOT_FOUND = (11, "'no-such-program' was not found")
+
+
+@pytest.mark.parametrize(
+    ("top", "more"),
+    [
+        ("parallel: 2", [NOT_FOUND]),
+        ("paralel: 2", [(3, 'Did you mean "parallel"?'), NOT_FOUND]),
+        ("isolation: worktree", [(3, "is not in a git repository"), NOT_FOUND]),
+        # What a setup would make is not known: these may be, or are, one that cannot be read.
+        ("setpu: make", [(3, 'Did you mean "setup"?')]),
+        ("foo: make", [(3, 'unknown key "foo"')]),
+        ("setup:", [(3, "setup of the plan is empty")]),
+        ("verify: also-not-there", [NOT_FOUND]),
+    ],
+)
+def test_faults_of_every_kind_are_told_in_one_go_and_none_that_follows_from_another(
+    place: Place, top: str, more: list[tuple[int, str]]
+) -> None:
+    plan = place.path / "plan.yaml"
+    plan.write_text(FAULTY.format(top=top))
     with pytest.raises(PlanError) as caught:
-        place.home.stage(str(place.path / "plan.yaml"))
-    quote, spelt = caught.value.details["errors"]
-    assert (quote["line"], spelt["line"]) == (8, 11)
-    assert "quote" in quote["message"] and "'no-such-program' was not found" in spelt["message"]
+        place.home.check_plan(str(plan))
+    found = [(fault["line"], fault["message"]) for fault in caught.value.details["errors"]]
+    wanted = sorted([*ALWAYS, *more])
+    if top.startswith("verify"):  # It is that of tasks a, which says none itself.
+        wanted = sorted([*wanted, (3, "'also-not-there' was not found")])
+    assert [line for line, _ in found] == [line for line, _ in wanted], found
+    assert all(text in message for (_, text), (_, message) in zip(wanted, found, strict=True)), found
+    assert {fault["path"] for fault in caught.value.details["errors"]} == {str(plan)}
+    with pytest.raises(PlanError, match=re.escape(caught.value.message)):
+        place.home.stage(str(plan))
+    assert place.home.teams() == []
+
+
+def test_a_fault_that_stands_alone_keeps_its_kind(place: Place) -> None:
+    stand_alone = {"tasks": {"a": {"run": "ls"}}, "members": {"ada": SHELL}, "workdir": "work"}
+    without = {"members": {"ada": SHELL, "bob": {"agent": "nonesuch"}}}
+    for more, kind in ((without, AgentError), ({"isolation": "worktree"}, WorktreeRefused)):
+        plan = place.path / "plan.yaml"
+        plan.write_text(json.dumps({**stand_alone, **more}))
+        with pytest.raises(kind):
+            place.home.check_plan(str(plan))

@@ -65,7 +65,7 @@ class Storm:
             self.team.send(by, to="lead", content=f"AOF/1 {json.dumps(said)}")
         else:
             answer = self.team.protocol(said, by=by)
-            assert answer["accepted"] == ("reason" not in answer)
+            assert answer.accepted == (answer.reason is None)
 
     def drop(self, task: str) -> None:
         """A result laid down by hand, sound or not."""

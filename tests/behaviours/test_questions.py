@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
-from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
+from interlock.errors import (
+    AmbiguousId,
+    Forbidden,
+    InvalidRequest,
+    InvalidTransition,
+    NotAwaitingResponse,
+    QuestionNotFound,
+)
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler
 
@@ -83,7 +91,7 @@ def test_who_comes_late_is_told_who_answered_with_what_and_what_is_open_now(team
     team.reply(held, "localhost", question=second.id[-5:])
     with pytest.raises(NotAwaitingResponse, match=r"“Which host.*answered by human at .* with “localhost”"):
         team.reply(held, "8080")
-    assert [one["answer"] for one in team.conversation(held)] == ["80", "localhost"]
+    assert [one.answer for one in team.conversation(held)] == ["80", "localhost"]
 
 
 def test_nobody_answers_their_own_question_and_members_answer_none(team: Team, held: str) -> None:
@@ -180,7 +188,7 @@ def test_past_its_time_a_held_task_is_an_ordinary_new_run(connect: Callable[...,
     taken = team.acting("bob", session="w2").next_task()
     assert taken is not None and taken.run_id == f"{task}.2"
     assert [run.ended_at is None for run in team.runs(task)] == [False, True]
-    assert team.doctor()["healthy"]
+    assert team.doctor().healthy
 
 
 def test_two_replies_at_once_count_once(home: Home, team: Team, held: str) -> None:
@@ -192,7 +200,7 @@ def test_two_replies_at_once_count_once(home: Home, team: Team, held: str) -> No
             team.reply(held, "8080", question=question.id)
     finally:
         other.close()
-    assert [one["answer"] for one in team.conversation(held)] == ["80"]
+    assert [one.answer for one in team.conversation(held)] == ["80"]
 
 
 def waiting(connect: Callable[..., Home], clock: Any, **question: Any) -> tuple[Team, str]:
@@ -206,7 +214,7 @@ def waiting(connect: Callable[..., Home], clock: Any, **question: Any) -> tuple[
 
 
 def polled(team: Team) -> list[str]:
-    return [action["type"] for action in team.poll()["actions"]]
+    return [action.type for action in team.poll().actions]
 
 
 def test_with_nobody_awake_a_default_is_taken_where_the_asker_does_not_mind(
@@ -219,7 +227,7 @@ def test_with_nobody_awake_a_default_is_taken_where_the_asker_does_not_mind(
     assert polled(team) == ["take_default"]
     assert team.task(task).state == "ready"
     (exchange,) = team.conversation(task)
-    assert (exchange["answer"], exchange["answered_by"]) == ("8080", "interlock")
+    assert (exchange.answer, exchange.answered_by) == ("8080", "interlock")
     assert polled(team) == []
 
 
@@ -231,11 +239,11 @@ def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clo
     eyes = LivenessProbe()
     eyes.own = "a runner"
     lasting = Scheduler(team._workspace, probe=eyes)  # type: ignore[attr-defined]
-    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
-    assert lasting.poll()["actions"] == []
+    assert [one.type for one in lasting.poll().actions] == ["remind"]
+    assert lasting.poll().actions == []
     assert team.task(task).state == "awaiting-response"
     clock.advance(3_601)
-    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
+    assert [one.type for one in lasting.poll().actions] == ["remind"]
     (reminded, again) = [event for event in team.events()[0] if event.type == "question.reminded"]
     assert reminded.payload["id"] == again.payload["id"] == team.questions()[0].id
 
@@ -257,7 +265,7 @@ def test_a_task_that_failed_for_good_asks_what_is_to_become_of_it(team: Team, fa
         team.reply(failed, "go on")
     with pytest.raises(Forbidden):
         team.reply(failed, "retry", by="ada")
-    assert [need["kind"] for need in team.status()["needs_me"]] == ["deadletter"], "it is listed once"
+    assert [need.kind for need in team.status().needs_me] == ["deadletter"], "it is listed once"
 
 
 @pytest.mark.parametrize(("answer", "state"), [("retry", "ready"), ("Cancel", "cancelled")])
@@ -273,3 +281,26 @@ def test_a_retry_by_its_verb_withdraws_the_question(team: Team, failed: str) -> 
     assert team.retry(failed).question is None and team.questions() == []
     with pytest.raises(NotAwaitingResponse):
         team.reply(failed, "retry", question=question.id)
+
+
+def test_a_reason_is_the_same_whatever_time_it_took_and_whichever_task_it_names(team: Team) -> None:
+    ids = [team.create_task(f"Part {n}").id for n in range(4)]
+    said = ["{}: 3 failed in 0.41s at 2026-01-02T10:11:12.5Z", "{}: 3 failed in 12.04s at 2026-01-03T00:00:01Z",
+            "{}: 4 failed in 0.41s at 2026-01-02T10:11:12Z", "no module in /work/{}/src, 0x7f3a"]  # fmt: skip
+    tasks = [replace(team.task(id), output=one.format(id)) for id, one in zip(ids, said, strict=True)]
+    assert tasks[0].cause == tasks[1].cause and tasks[0].output != tasks[1].output
+    assert len({task.cause for task in tasks}) == 3, "another number of failures is another reason"
+    assert replace(tasks[0], output=None).cause is None
+
+
+def test_all_that_failed_for_the_same_reason_is_retried_at_once(team: Team, failed: str) -> None:
+    other = team.claim(team.create_task("Deploy again", verify="echo no; exit 3").id, by="ada").id
+    odd = team.claim(team.create_task("Deploy elsewhere", verify="echo no; exit 4").id, by="ada").id
+    for task in (other, odd):
+        team.complete(task, by="ada")
+    with pytest.raises(Forbidden):
+        team.retry_alike(other, by="ada")
+    assert {task.id for task in team.retry_alike(other)} == {other, failed}
+    assert [team.task(id).state for id in (failed, other, odd)] == ["ready", "ready", "deadletter"]
+    with pytest.raises(InvalidTransition):
+        team.retry_alike(other)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.model.report import as_text, folded, headline
+from interlock.model.report import as_text, headline
+from interlock.model.status import folded
 from interlock.runner import scheduler
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
 
@@ -18,7 +21,7 @@ ESCAPES = """
     open("again", "w").close()
     code = "import os, time; os.setsid(); print(os.getpid(), file=open('pids', 'a'), flush=True); time.sleep(300)"
     child = subprocess.Popen([sys.executable, "-c", code])
-    while not os.path.exists("pids"):
+    while not (os.path.exists("pids") and os.path.getsize("pids")):
         time.sleep(0.01)
     print(os.getpid(), file=open("pids", "a"))
     say("half done")
@@ -26,6 +29,7 @@ ESCAPES = """
 """
 
 
+@pytest.mark.long
 def test_a_run_whose_runner_was_killed_is_taken_up_at_once_and_its_programs_are_ended(place: Place) -> None:
     bob = place.program("bob", ESCAPES)
     place.stage({"build": {"subject": "Build"}, "next": {"subject": "Next", "blocked_by": ["build"]}}, {"bob": bob})
@@ -44,6 +48,7 @@ def test_a_run_whose_runner_was_killed_is_taken_up_at_once_and_its_programs_are_
     assert (second.outcome, build.attempt) == ("done", 1), "no attempt was used up"
 
 
+@pytest.mark.long
 def test_a_run_is_found_by_its_token_when_its_process_was_never_written_down(place: Place) -> None:
     place.stage({"one": {"subject": "One"}}, {"bob": place.program("bob", ESCAPES)})
     with place.runner() as runner:
@@ -75,6 +80,7 @@ def test_a_verify_whose_runner_was_killed_is_ended_and_run_again(place: Place) -
     assert place.task("one").check is not None
 
 
+@pytest.mark.long
 def test_a_check_that_fails_after_its_runner_is_gone_starts_a_new_run_with_the_findings(place: Place) -> None:
     bob = place.program("bob", "open('fixed', 'w') if 'Findings' in prompt else None")
     check = (
@@ -104,23 +110,25 @@ def test_a_program_that_is_killed_every_time_ends_in_deadletter_with_the_cause(p
             "eats": {"run": "echo I eat memory; kill -9 $$", "retries": 2},
             "after": {"run": "true", "blocked_by": ["eats"]},
             "last": {"run": "true", "blocked_by": ["after"]},
+            "both": {"run": "true", "blocked_by": ["after", "last"]},
         }
     )
     assert place.drive() == "finished"
-    assert place.states() == {"eats": "deadletter", "after": "backlog", "last": "backlog"}
+    assert place.states() == {"eats": "deadletter", **dict.fromkeys(("after", "last", "both"), "backlog")}
     assert len(place.team.runs("eats")) == 3
     report = place.team.report()
-    (failed,) = report["failed"]
-    assert failed["reason"] == "was killed\n\nI eat memory" and failed["attempts"] == 3
-    assert [one["reason"] for one in report["incidents"]] == ["was killed"] * 3
-    why = {task["key"]: task["why"] for task in report["left"]}
-    assert why["after"] == "waits for eats, which is in deadletter"
-    assert why["last"] == "waits for after, which waits for eats, which is in deadletter"
+    (failed,) = report.failed
+    assert failed.reason == "was killed\n\nI eat memory" and failed.attempts == 3
+    assert [one.reason for one in report.incidents] == ["was killed"] * 3
+    why = {task.key: task.why for task in report.left}
+    assert why["after"] == "blocked by eats (failed)"
+    assert why["last"] == "blocked by after, blocked in turn by eats (failed)"
+    assert why["both"] == why["last"].replace("for last", "for after"), "a cause is said once"
     (broken,) = place.needs("broken")
-    assert broken["task_id"] == place.task("after").id and "deadletter" in broken["text"]
+    assert broken.task_id == place.task("after").id and "deadletter" in broken.text
     # People are told once: one answer fixes it all.
-    (told,) = folded(report["needs_me"])
-    assert told["kind"] == "deadletter" and told["text"].endswith("(1 task waits for it)")
+    (told,) = folded(report.needs_me)
+    assert told.kind == "deadletter" and told.text.endswith("(1 task waits for it)")
     assert "1 for you" in headline(report) and "waits for TASK" not in "\n".join(as_text(report)).split("Failed")[0]
 
 
@@ -129,7 +137,7 @@ def test_what_an_agent_had_begun_to_verify_itself_is_verified_by_the_runner_when
         "bob",
         """
         subprocess.Popen(["interlock", "task", "complete", os.environ["INTERLOCK_TASK"]])
-        while not os.path.exists("pids"):
+        while not os.path.exists("again"):
             time.sleep(0.01)
         os.kill(os.getpid(), 9)
         """,

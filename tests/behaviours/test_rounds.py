@@ -40,8 +40,8 @@ def test_one_lie_costs_one_round_and_its_author_is_not_told_that_it_has_not_repo
     task = place.task("one")
     assert (task.state, task.rounds, checks(place), len(prompts)) == ("done", 1, 2, 2)
     assert "its check failed" in prompts[1] and not any("you have not reported" in prompt for prompt in prompts)
-    (done,) = place.team.report()["done"]
-    assert (done["failed_checks"], done["attempts"], done["runs"]) == (1, 1, 1)
+    (done,) = place.team.report().done
+    assert (done.failed_checks, done.attempts, done.runs) == (1, 1, 1)
 
 
 def test_the_same_lie_about_an_unchanged_tree_costs_a_round_and_no_check(place: Place) -> None:
@@ -96,17 +96,17 @@ def test_a_check_that_cannot_start_costs_its_author_nothing_and_asks_at_once(pla
     task = place.task("one")
     assert (task.state, task.rounds, task.failures, place.lines("work")) == ("review", 0, 0, ["+"])
     (need,) = place.needs("review")
-    assert "could not start: The program './check.sh' is not executable: `chmod +x ./check.sh`" in need["text"].replace(
+    assert "could not start: The program './check.sh' is not executable: `chmod +x check.sh`" in need.text.replace(
         f"{place.work}/", ""
     )
-    assert "None" not in need["text"] and task.question is not None and "retry" in task.question["options"]
+    assert "None" not in need.text and task.question is not None and "retry" in task.question["options"]
     check.write_text("#!/bin/sh\ntest -s work\n")
     check.chmod(0o755)
     place.team.reply("one", "retry")
     done = place.task("one")
     assert (done.state, place.lines("work")) == ("done", ["+"])
-    assert place.team.report()["done"][0]["proof"] == "exit code 0" or done.check is not None
-    assert place.team.report()["done"][0]["verified"]
+    assert place.team.report().done[0].proof == "exit code 0" or done.check is not None
+    assert place.team.report().done[0].verified
 
 
 def test_work_whose_check_cannot_start_may_be_approved_and_is_not_called_verified(place: Place) -> None:
@@ -115,12 +115,10 @@ def test_work_whose_check_cannot_start_may_be_approved_and_is_not_called_verifie
     place.stage({"one": {"subject": "One", "verify": "./check"}}, {"bob": place.program("bob", "say('done')")})
     place.drive()
     (need,) = place.needs("review")
-    assert (
-        "The interpreter '/no/such/interpreter', which the first line of './check' names, was not found" in need["text"]
-    )
+    assert "The interpreter '/no/such/interpreter', which the first line of './check' names, was not found" in need.text
     place.team.reply("one", "approve")
-    (done,) = place.team.report()["done"]
-    assert (done["proof"], done["verified"]) == ("approved by human", False)
+    (done,) = place.team.report().done
+    assert (done.proof, done.verified) == ("approved by human", False)
 
 
 @pytest.mark.parametrize("kind", ["command", "agent"])
@@ -135,7 +133,7 @@ def test_a_program_that_cannot_start_is_not_tried_again_and_asks_one_question(pl
     task = place.task("one")
     assert (task.state, task.failures, len(place.team.runs("one"))) == ("deadletter", 0, 1)
     assert "could not start" in str(task.output) and "chmod +x" in str(task.output)
-    assert len(place.team.status()["needs_me"]) == 1
+    assert len(place.team.status().needs_me) == 1
     script.chmod(0o755)
     place.team.reply("one", "retry")
     assert place.drive() == "finished" and place.task("one").state == "done"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 
-from interlock.errors import InvalidTransition, MemberLimit
+from interlock.errors import InvalidTransition, MemberLimit, TeamExists
 from tests.behaviours.driving import SHELL, Place, pids, running
 
 ONE = {"run": "echo one >> log"}
@@ -28,6 +31,22 @@ def test_running_it_again_unchanged_changes_nothing(place: Place) -> None:
     changes = place.stage(tasks)
     assert (changes.new, changes.updated, changes.removed_open) == ((), (), ())
     assert [task.as_dict() for task in place.team.tasks()] == before
+
+
+def test_new_data_about_a_task_changes_nothing_that_it_asks_for_and_is_brought_along(place: Place) -> None:
+    place.stage({"one": ONE, "two": TWO, "three": {"run": "true", "blocked_by": ["two"]}})
+    place.team.update("three", metadata={"note": "by hand"})
+    place.team.claim("one", by="ada")
+    tasks = {"one": ONE, "two": TWO, "three": {"run": "true", "blocked_by": ["two"]}}
+    for epic in ("1", "2"):
+        named = {key: {**task, "metadata": {"epic": epic}} for key, task in tasks.items()}
+        staged = place.stage(named)
+        assert [task.key for task in staged.unchanged] == ["one", "two", "three"] and not staged.to_ask
+        assert {place.task(key).metadata["epic"] for key in tasks} == {epic}
+    assert place.task("three").metadata["note"] == "by hand" and place.task("one").state == "in-progress"
+    seen = place.team.head()
+    place.stage(named)
+    assert "task.updated" not in {event.type for event in place.team.events(seen)[0]}
 
 
 def test_a_changed_task_that_nobody_began_is_brought_up_to_date(place: Place) -> None:
@@ -107,7 +126,7 @@ def test_redo_of_a_task_that_failed_for_good_frees_what_waits_for_it(place: Plac
     place.stage({"one": {"run": "test -f fixed", "retries": 0}, "two": TWO}, again={"redo": ["one"]})
     place.drive()
     assert place.states()["two"] == "done" and place.team.task(old).state == "cancelled"
-    assert place.team.status()["needs_me"] == []
+    assert place.team.status().needs_me == []
 
 
 def test_redo_of_a_task_that_is_under_way_is_refused_and_changes_nothing(place: Place) -> None:
@@ -166,3 +185,33 @@ def test_a_plan_that_is_begun_again_while_it_runs_ends_the_programs_of_the_old_r
 
 def _with_bob(place: Place) -> dict[str, object]:
     return {"ada": SHELL, "bob": place.program("bob", "")}
+
+
+def test_a_plan_of_another_project_leaves_the_team_of_its_name_alone(place: Place) -> None:
+    place.stage({"one": ONE})
+    place.drive()
+    other = place.path / "other"
+    other.mkdir()
+    plan = other / "plan.yaml"
+    plan.write_text(json.dumps({"team": "crew", "members": {"ada": SHELL}, "tasks": {"one": ONE, "two": TWO}}))
+    for how in ({}, {"dry_run": True}, {"new": True}):
+        with pytest.raises(TeamExists, match=rf"works in {place.work}, not in {other}\. Give this one another name"):
+            place.home.stage(str(plan), **how)
+    assert place.states() == {"one": "done"} and place.home.glance("crew").workdir == str(place.work)
+    # A project that has moved takes its team along, and so does a plan whose author changes its `workdir`.
+    place.work.rename(other / "work")
+    assert [task.key for task in place.home.stage(str(plan)).unchanged] == ["one"]
+    plan.write_text(plan.read_text().replace('"team"', '"workdir": "work", "team"'))
+    place.home.stage(str(plan))
+    assert place.home.glance("crew").workdir == str(other / "work")
+
+
+def test_a_first_plan_in_a_directory_of_the_same_name_is_for_a_team_of_its_own(place: Place) -> None:
+    first, second = place.path / "a" / "api", place.path / "b" / "api"
+    for directory, team in ((first, "api"), (second, "api-2"), (first, "api"), (second, "api-2")):
+        directory.mkdir(parents=True, exist_ok=True)
+        found = place.home.first_plan(str(directory))
+        assert found.team == team
+        place.home.stage(found.files[1])
+        for path in found.files:
+            os.unlink(path)

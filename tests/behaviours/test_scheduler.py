@@ -11,6 +11,7 @@ import pytest
 from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
+from interlock.runner.scheduler import PollReport
 from tests.behaviours.speech import claimed, completion, head, hops, since
 from tests.behaviours.test_dropped_files import drop, result
 
@@ -31,9 +32,9 @@ def artifact(team: Team, task: str, name: str = "run.json") -> Any:
     return json.loads((Path(team.directory) / "runs" / task / name).read_text())
 
 
-def types(answer: dict[str, Any]) -> list[str]:
+def types(answer: PollReport) -> list[str]:
     """The types of the actions of a poll."""
-    return [action["type"] for action in answer["actions"]]
+    return [action.type for action in answer.actions]
 
 
 def reasons(team: Team, seq: int) -> list[str]:
@@ -47,9 +48,8 @@ def test_a_run_past_its_lease_is_stale(timed: Team, clock: ManualClock) -> None:
     drop(timed, task, {"expiresAt": iso(clock.now() - 300)}, name="run_heartbeat.json", at=clock.now())
     before = head(timed)
     answer = timed.poll()
-    [action] = answer["actions"]
-    assert set(action) == {"type", "task_id", "reason"}
-    assert (action["type"], action["task_id"]) == ("stale_heartbeat", task)
+    [action] = answer.actions
+    assert (action.type, action.task_id) == ("stale_heartbeat", task)
     assert hops(timed, before) == RECLAIMED
 
 
@@ -58,10 +58,10 @@ def test_a_run_within_its_lease_is_not(timed: Team, clock: ManualClock) -> None:
     first, second = beating(timed), claimed(timed)
     drop(timed, second, {"expiresAt": iso(clock.now() + TTL)}, name="run_heartbeat.json", at=clock.now())
     clock.advance(TTL - 0.001)
-    assert timed.poll() == {"actions": [], "actions_executed": 0}
+    assert timed.poll() == PollReport([], 0)
     timed.heartbeat(first, by="ada")
     clock.advance(0.001)
-    assert [action["task_id"] for action in timed.poll()["actions"]] == [second], "a lease ends when it says"
+    assert [action.task_id for action in timed.poll().actions] == [second], "a lease ends when it says"
     assert timed.task(first).state == "in-progress"
 
 
@@ -70,7 +70,7 @@ def test_who_never_showed_a_heartbeat_may_think_as_long_as_it_likes(timed: Team,
     claimed(timed)
     before = head(timed)
     clock.advance(30 * 86400)
-    assert timed.poll() == {"actions": [], "actions_executed": 0} and since(timed, before) == []
+    assert timed.poll() == PollReport([], 0) and since(timed, before) == []
 
 
 @pytest.mark.req("AOF-61.04")
@@ -140,7 +140,7 @@ def test_what_a_stale_run_calls_done_is_verified(timed: Team, clock: ManualClock
     clock.advance(TTL)
     assert types(timed.poll()) == ["stale_heartbeat", "stale_heartbeat", "verify", "verify"]
     assert (timed.task(passing).state, timed.task(failing).state) == ("done", "in-progress")
-    assert timed.poll()["actions"] == [], "its author may be about to come back"
+    assert timed.poll().actions == [], "its author may be about to come back"
     clock.advance(TTL)
     assert types(timed.poll()) == ["stale_heartbeat"] and timed.task(failing).state == "ready"
 
@@ -168,10 +168,10 @@ def test_a_dry_run_says_the_same_and_changes_nothing(timed: Team, clock: ManualC
     path = drop(timed, dropped, expired, name="run_heartbeat.json", at=clock.now())
     before = head(timed)
     dry = timed.poll(dry_run=True)
-    assert dry == timed.poll(dry_run=True) and dry["actions_executed"] == 0
+    assert dry == timed.poll(dry_run=True) and dry.actions_executed == 0
     assert since(timed, before) == [] and json.loads(path.read_text()) == expired
     assert timed.task(task).state == timed.task(dropped).state == "in-progress"
-    assert timed.poll()["actions"] == dry["actions"]
+    assert timed.poll().actions == dry.actions
 
 
 @pytest.mark.req("AOF-61.13")
@@ -182,7 +182,7 @@ def test_a_stale_heartbeat_is_done_and_not_counted(timed: Team, clock: ManualClo
     clock.advance(TTL)
     before = head(timed)
     answer = timed.poll()
-    assert sorted(types(answer)) == ["expire_lease", "stale_heartbeat"] and answer["actions_executed"] == 1
+    assert sorted(types(answer)) == ["expire_lease", "stale_heartbeat"] and answer.actions_executed == 1
     [event] = since(timed, before, "scheduler.poll")
     assert event.payload == {"actions": {"expire_lease": 1, "stale_heartbeat": 1}, "executed": 1}
     assert "lease_expired_reclaim" in reasons(timed, before) and timed.task(by_hand).state == "ready"
@@ -196,7 +196,7 @@ def test_each_stale_run_goes_its_own_way(timed: Team, clock: ManualClock) -> Non
         if outcome is not None:
             drop(timed, task, result(outcome, notes="as far as I came"), at=clock.now())
     clock.advance(TTL)
-    assert len(timed.poll()["actions"]) == 5
+    assert len(timed.poll().actions) == 5
     assert {outcome: timed.task(task).state for outcome, task in tasks.items()} == states
 
 
@@ -207,7 +207,7 @@ def test_polling_again_or_by_somebody_else_does_nothing_more(timed: Team, clock:
     timed.poll()
     before = head(timed)
     for other in (timed, timed.acting("ada"), timed.acting("bob", session="s")):
-        assert other.poll() == {"actions": [], "actions_executed": 0}
+        assert other.poll() == PollReport([], 0)
     assert since(timed, before) == [] and timed.task(task).attempt == 1
 
 
@@ -217,7 +217,7 @@ def test_a_poll_in_a_quiet_team_leaves_no_trace(timed: Team) -> None:
     timed.block(blocked, reason="no key", by="ada")
     timed.create_task("Test", blocked_by=[blocked])
     before = head(timed)
-    assert timed.poll() == timed.poll(dry_run=True) == {"actions": [], "actions_executed": 0}
+    assert timed.poll() == timed.poll(dry_run=True) == PollReport([], 0)
     assert since(timed, before) == []
 
 
@@ -231,7 +231,7 @@ def test_what_waits_for_somebody_is_left_alone(timed: Team, clock: ManualClock) 
     states = {task: timed.task(task).state for task in (stopped, reviewed, retried)}
     assert list(states.values()) == ["blocked", "review", "ready"]
     clock.advance(86400)
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     assert {task: timed.task(task).state for task in states} == states
 
 
@@ -240,7 +240,7 @@ def test_a_run_that_goes_on_after_it_waited_has_its_lease_anew(timed: Team, cloc
     timed.block(task, reason="no key", by="ada")
     clock.advance(10 * TTL)
     timed.unblock(task, by="ada")
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     clock.advance(TTL)
     assert types(timed.poll()) == ["stale_heartbeat"]
 
@@ -267,11 +267,11 @@ def test_a_run_that_was_reclaimed_speaks_no_more(timed: Team, clock: ManualClock
     clock.advance(TTL)
     timed.poll()
     late = timed.protocol(completion(task, "done", run=f"{task}.1"), by="ada")
-    assert (late["accepted"], late["reason"]) == (False, "stale_run")
+    assert (late.accepted, late.reason) == (False, "stale_run")
     clock.advance(60)
     timed.claim(task, by="bob")
     for outcome in ("done", "blocked"):
-        assert not timed.protocol(completion(task, outcome, run=f"{task}.1"), by="ada")["accepted"]
+        assert not timed.protocol(completion(task, outcome, run=f"{task}.1"), by="ada").accepted
     with pytest.raises(InterlockError):
         timed.heartbeat(task, by="ada")
     drop(timed, task, result("done", agentId="ada"), at=clock.now())
@@ -295,22 +295,22 @@ def test_a_claim_by_hand_lasts_as_long_as_the_team_says(timed: Team, clock: Manu
     timed.configure({"claim_ttl": 3600})
     task = claimed(timed)
     clock.advance(3599)
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     timed.heartbeat(task, by="ada")
     clock.advance(TTL - 1)
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     clock.advance(1)
     assert types(timed.poll()) == ["stale_heartbeat"], "who has shown one heartbeat is expected to show more"
-    assert any(f"{task} was taken back" in message.content for message in timed.read("ada"))
+    assert any(f"{task} was taken from" in message.content for message in timed.read("ada"))
 
 
 def test_a_shutdown_request_that_nobody_answers_ends(timed: Team, clock: ManualClock) -> None:
     timed.request_shutdown("ada")
-    assert timed.poll()["actions"] == []
+    assert timed.poll().actions == []
     clock.advance(timed.setting("shutdown_timeout")[0])
     answer = timed.poll()
-    assert types(answer) == ["expire_request"] and answer["actions"][0]["task_id"] is None
-    assert timed.poll()["actions"] == []
+    assert types(answer) == ["expire_request"] and answer.actions[0].task_id is None
+    assert timed.poll().actions == []
 
 
 @pytest.mark.req("AOF-X.01")
@@ -320,7 +320,7 @@ def test_a_result_that_was_reported_and_dropped_moves_its_task_once(timed: Team,
     timed.protocol(completion(task, "partial", notes="half"), by="ada")
     drop(timed, task, result("partial", notes="half"), at=clock.now())
     clock.advance(TTL)
-    assert timed.poll()["actions"] == [] and timed.protocol(completion(task, "partial", notes="half"), by="ada")
+    assert timed.poll().actions == [] and timed.protocol(completion(task, "partial", notes="half"), by="ada")
     assert hops(timed, before) == [("in-progress", "review")]
 
 
@@ -343,5 +343,5 @@ def test_a_result_for_a_task_that_is_done_moves_nothing(timed: Team, clock: Manu
     drop(timed, task, result("partial"), at=clock.now())
     before = head(timed)
     clock.advance(TTL)
-    assert timed.poll()["actions"] == [] and timed.task(task).state == "done"
+    assert timed.poll().actions == [] and timed.task(task).state == "done"
     assert hops(timed, before) == []

@@ -10,6 +10,8 @@ import pytest
 
 import interlock
 from interlock.clock import Clock
+from interlock.model.report import as_markdown, headline
+from interlock.storage.sql.table import Table
 from interlock.storage.sqlite import catalog, connection, ledger
 from interlock.surfaces.cli.entry import run
 
@@ -21,7 +23,8 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def traced(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
         opened = connection.connect(path, clock, patience)
-        opened.set_trace_callback(found.append)
+        # What SQLite runs inside a statement of ours it traces as a comment.
+        opened.set_trace_callback(lambda one: None if one.startswith("--") else found.append(one))
         return opened
 
     for module in (catalog, ledger):
@@ -45,10 +48,87 @@ def test_a_verb_is_one_transaction_and_at_most_one_look(tmp_path: Path, statemen
         verb()
         return sum(one.startswith("BEGIN") for one in statements)
 
-    claim = begun(lambda: team.claim(task.id, by="bob"))
-    complete = begun(lambda: team.complete(task.id, by="bob"))
+    for verb, most in (
+        (lambda: team.create_task("Ship it"), 2),
+        (lambda: team.claim(task.id, by="bob"), 2),
+        (lambda: team.complete(task.id, by="bob"), 2),
+        (lambda: team.next_task(by="bob"), 2),
+        (lambda: team.send("bob", to="ada", content="hello"), 2),
+        (lambda: team.tasks(), 1),
+    ):
+        assert begun(verb) == most, statements
     home.close()
-    assert (claim, complete) == (2, 2)
+
+
+def test_pictures_of_a_team_ask_as_many_statements_of_many_finished_tasks_as_of_few(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    home = interlock.connect(str(tmp_path))
+    team = home.create_team("alpha")
+    team.spawn("ada")
+
+    def asked(finished: int) -> list[int]:
+        for _ in range(finished):
+            task = team.create_task("Write it", metadata={"epic": "1"})
+            team.claim(task.id, by="ada")
+            team.complete(task.id, by="ada")
+        found = []
+        for picture in (team.report, team.status, team.board, team.member_overviews):
+            statements.clear()
+            picture()
+            found.append(len(statements))
+        return found
+
+    assert asked(2) == asked(20)
+    home.close()
+
+
+def test_a_cut_report_reads_no_more_of_many_finished_tasks_than_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    decoded = Table.decoded
+
+    def noted(self: Table[object], row: tuple[object, ...]) -> object:
+        read.append(decoded(self, row))
+        return read[-1]
+
+    monkeypatch.setattr(Table, "decoded", noted)
+    home = interlock.connect(str(tmp_path))
+    team = home.create_team("alpha")
+    team.spawn("ada")
+
+    def rows_read(finished: int) -> int:
+        for _ in range(finished):
+            task = team.create_task("Write it")
+            team.claim(task.id, by="ada")
+            team.complete(task.id, by="ada")
+        read.clear()
+        team.report(limit=2)
+        return len(read)
+
+    assert rows_read(2) == rows_read(20)
+    found, whole = team.report(limit=2), team.report()
+    home.close()
+    assert (found.left_out, whole.left_out, len(whole.done)) == ({"done": 20}, {}, 22)
+    assert found.done == whole.done[-2:] and found.totals == whole.totals and found.unverified == 22
+    assert headline(found) == headline(whole) and headline(found).startswith("22 done (22 unverified), 0 failed")
+    assert "… 20 more: interlock report --full --team alpha" in "\n".join(as_markdown(found))
+
+
+def test_a_claim_asks_five_statements_of_a_transaction(tmp_path: Path, statements: list[str]) -> None:
+    home = interlock.connect(str(tmp_path))
+    team = home.create_team("alpha")
+    team.spawn("bob")
+    team.claim(team.create_task("First").id, by="bob")
+    task = team.create_task("Second")
+    statements.clear()
+    team.claim(task.id, by="bob")
+    home.close()
+    begun, *asked = statements[: statements.index("COMMIT")]
+    # On a database server, what every transaction begins with goes with its lock, and the writes with the last read.
+    assert begun == "BEGIN IMMEDIATE" and asked.pop(0).startswith("SELECT team.name")
+    assert [one.split()[0] for one in asked] == ["UPDATE", "SELECT", "UPDATE", "INSERT", "INSERT"]
 
 
 def test_a_command_looks_once_at_the_team_acts_once_and_writes_the_files_once(

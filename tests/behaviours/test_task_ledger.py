@@ -286,6 +286,7 @@ def test_assigning_reserves_a_task_and_takes_it_from_who_holds_it(team: Team) ->
     assert team.assign(task.id, to=None).state == "ready"
 
 
+@pytest.mark.long
 def test_a_task_in_deadletter_gets_another_chance_by_retry_or_reassignment(team: Team) -> None:
     one, two = dead(team, "one"), dead(team, "two")
     for verb in (lambda: team.retry(one, by="ada"), lambda: team.assign(one, to="ada", by="bob")):
@@ -349,6 +350,7 @@ def test_the_work_log_is_kept_and_shown_under_the_body(team: Team) -> None:
     assert team.task(task.id).body == "Do it well."
 
 
+@pytest.mark.long
 def test_a_verify_decides_in_three_rounds(team: Team, tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     task = team.create_task("Make it", verify=f"test -e {proof}")

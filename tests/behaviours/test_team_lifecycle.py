@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,7 +90,7 @@ def test_a_team_that_exists_is_not_made_again(home: Home) -> None:
     assert refused.value.code == "team_exists" and refused.value.details["team"] == "alpha-squad"
     assert everything_in(Path(home.path)) == before
     assert home.team("alpha-squad").task(task.id).subject == "Keep me"
-    assert home.team("alpha-squad").describe()["lead_session_key"] == "agent:main:main"
+    assert home.team("alpha-squad").describe().team.lead_session_key == "agent:main:main"
 
 
 @pytest.mark.req("TEAM-1.4")
@@ -238,7 +240,7 @@ def test_a_team_made_anew_knows_nothing_of_the_old_one(home: Home, connect: Call
     elsewhere.create_task("Old")
     home.delete_team("alpha-squad")
     new = home.create_team("alpha-squad")
-    assert new.tasks() == [] and new.describe()["id"] != ""
+    assert new.tasks() == [] and new.describe().team.id != ""
     for stale in (old, elsewhere):
         with pytest.raises(TeamNotFound):
             stale.create_task("To whom?")
@@ -253,13 +255,13 @@ def test_a_member_that_agrees_to_shut_down_finishes_its_work_and_leaves(team: Te
     bob.claim(second.id)
     asked = team.request_shutdown("bob", by="lead", reason="the day is over")
     (request,) = bob.read()
-    assert (request.type, request.sender, request.request_id) == ("shutdown_request", "lead", asked["id"])
+    assert (request.type, request.sender, request.request_id) == ("shutdown_request", "lead", asked.id)
     bob.complete(first.id)
     bob.release(second.id)
-    assert bob.answer_shutdown(request.request_id, approve=True)["state"] == "granted"
+    assert bob.answer_shutdown(request.request_id, approve=True).state == "granted"
     (answer,) = team.read("lead")
     assert (answer.type, answer.sender, answer.approve, answer.request_id) == (
-        "shutdown_response", "bob", True, asked["id"]
+        "shutdown_response", "bob", True, asked.id
     )  # fmt: skip
     assert team.remove("bob") == [], "it had nothing left to give back"
     assert [m.name for m in team.members()] == ["lead", "ada"]
@@ -277,3 +279,26 @@ def test_verbs_name_what_would_work(team: Team) -> None:
         team.approve(task.id)
     with pytest.raises(MemberNotFound, match="ada"):
         team.claim(task.id, by="adda")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="only Linux lists what a process holds open")
+def test_teams_that_another_process_deleted_hold_nothing_open(home: Home, connect: Callable[..., Home]) -> None:
+    other = connect()
+    for name in ("alpha", "beta", "gamma"):
+        other.create_team(name)
+        assert home.team(name).status() and list(home.team(name).events()[0])
+    other.delete_team("alpha")
+    other.delete_team("beta")
+    assert home.teams() == ["gamma"]
+    assert not [path for path in _open_files() if "(deleted)" in path and str(home.path) in path]
+    assert home.team("gamma").status()
+    other.create_team("alpha")
+    assert home.team("alpha").status()
+
+
+def _open_files() -> list[str]:
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return found

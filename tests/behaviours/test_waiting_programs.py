@@ -12,6 +12,8 @@ from interlock.clock import seconds
 from tests.agents.acting import acp_command
 from tests.behaviours.driving import Place
 
+pytestmark = pytest.mark.long
+
 RETRY = {"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10, "error_status": 429}
 TOLD = {"jsonrpc": "2.0", "method": "_claude/sdkMessage", "params": {"sessionId": "{session}"}}
 

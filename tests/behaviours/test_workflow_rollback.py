@@ -19,14 +19,20 @@ from interlock.core.unit_of_work import Principal
 from interlock.errors import CheckpointNotFound
 from interlock.model.names import HUMAN
 from interlock.workflow.errors import RollbackRefused, StateConflict
+from interlock.workflow.package import files as frontmatter
 from interlock.workflow.state import rollback_plan, step_tracking
-from interlock.workflow.state.checkpoints import checkpoints_of
 from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
 from tests.behaviours.workflow_place import NAMES, OUTPUT, StatePlace
 
 PRD = f"{OUTPUT}/prd.md"
 NOTES = f"{OUTPUT}/notes.txt"
+
+
+def checkpoints_of(text: str) -> list[dict[str, object]]:
+    """The checkpoints that a document's frontmatter lists."""
+    listed = frontmatter.read(text, "document.md").values.get("checkpoints")
+    return list(listed) if isinstance(listed, list) else []
 
 
 def git(directory: Path, *words: str) -> str:
@@ -487,6 +493,38 @@ def test_a_checkpoint_of_an_earlier_version_is_refused_and_the_run_goes_on(
     place.close()
 
 
+def test_any_git_reads_the_snapshots_and_none_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, state = RollPlace(tmp_path), None
+    for name in ("a b.txt", "ä\nö.txt", "x/1.txt", "x.y/2.txt", "x-z", "deep/er/3.txt"):
+        place.write(name, name)
+    (place.project / "x-z").chmod(0o755)
+    state = place.state()
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        place.begin(state, 1)
+    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git"
+    commit = state.checkpoints[-1]["files"]["commit"]
+    git(kept, "fsck", "--strict", "--full", commit)
+    listed = git(kept, "ls-tree", "-r", "-z", commit).split("\0")
+    assert sorted(one.partition("\t")[2] for one in listed if one) == sorted(place.tree())
+    assert [one.split("\t")[1] for one in listed if one.startswith("100755")] == ["x-z"]
+    assert git(kept, "show", f"{commit}:deep/er/3.txt") == "deep/er/3.txt"
+    place.close()
+
+
+def test_a_change_that_the_times_of_a_file_do_not_show_is_in_the_next_snapshot(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    state = place.state()
+    for step, text in ((1, "One\n"), (2, "Two\n"), (3, "Six\n")):
+        place.write("same.txt", text)
+        os.utime(place.project / "same.txt", ns=(0, 0))
+        place.begin(state, step)
+    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git"
+    shown = [git(kept, "show", f"{one['files']['commit']}:same.txt") for one in state.checkpoints]
+    assert shown == ["One", "Two", "Six"]
+    place.close()
+
+
 def test_what_only_old_checkpoints_need_is_dropped(tmp_path: Path) -> None:
     place = RollPlace(tmp_path)
     state = place.state(steps=40)
@@ -517,25 +555,25 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.behaviours.test_workflow_rollback import RollPlace
-from interlock.workflow.state import rollback, rollback_plan, archive, files
+from interlock.workflow.state import rollback, rollback_plan, files
 place = RollPlace(Path(sys.argv[1]), worktree=sys.argv[3] == "worktree")
 state = place.load()
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(times):
-    real, count = archive.sha_of, [0]
+    real, count = rollback.sha_of, [0]
     def counted(*given):
         count[0] += 1
         if count[0] > times: die()
         return real(*given)
     return counted
 if sys.argv[2] == "before the files":
-    archive.Archive.carry_out = die
+    rollback.Archive.carry_out = die
 elif sys.argv[2] == "after the files":
-    real = archive.Archive.carry_out
+    real = rollback.Archive.carry_out
     def done(*given): real(*given); die()
-    archive.Archive.carry_out = done
+    rollback.Archive.carry_out = done
 else:
-    archive.sha_of = after(int(sys.argv[2]))
+    rollback.sha_of = after(int(sys.argv[2]))
 place.rolling.to(state, rollback_plan.choose(state, 2))
 """
 
@@ -570,6 +608,7 @@ TEXT = st.none() | st.text(max_size=30).map(lambda text: text.replace("\r", ""))
 STEP = st.dictionaries(NAMED, TEXT, max_size=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("worktree", [False, True], ids=["files", "worktree"])
 @given(
     steps=st.lists(STEP, min_size=2, max_size=4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.workflow.state import snapshots as packing
+from interlock.workflow.errors import StateUnreadable
+from interlock.workflow.state import rows as packing
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.checkpoints import KEPT
-from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.document import RUNNING, WorkflowState
+from interlock.workflow.state.rollback import CheckpointKeeper
 from tests.behaviours.workflow_place import AT, StatePlace
 from tests.workflow.stage import SKILL
 
@@ -35,8 +38,6 @@ def row(place: StatePlace, state: WorkflowState) -> dict[str, Any]:
 
 
 def through(place: StatePlace, state: WorkflowState, first: int, last: int) -> None:
-    from interlock.workflow.state.rollback import CheckpointKeeper
-
     keeper = CheckpointKeeper()
     for step in range(first, last + 1):
         step_tracking.begin(state, step, f"Step {step}", AT, input="0" * 64)
@@ -50,17 +51,116 @@ def through(place: StatePlace, state: WorkflowState, first: int, last: int) -> N
         place.save(state)
 
 
+def kept(place: StatePlace) -> dict[tuple[Any, ...], str]:
+    """Every row that the ledger has of workflows, by its key."""
+    connection = sqlite3.connect(f"{place.team.directory}/ledger.db")
+    try:
+        entries = connection.execute("SELECT workflow_id, kind, key, n, document FROM workflow_entries").fetchall()
+        runs = connection.execute("SELECT id, state, version, document FROM workflows").fetchall()
+    finally:
+        connection.close()
+    return {one[:3]: str(one) for one in entries} | {one[:1]: str(one) for one in runs}
+
+
+def step(place: StatePlace, state: WorkflowState, number: int) -> int:
+    """One step with all that a run collects in it, saved four times; the bytes of the rows that were written."""
+    keeper, bytes_written = CheckpointKeeper(), 0
+
+    def save() -> None:
+        nonlocal bytes_written
+        before = kept(place)
+        place.save(state)
+        bytes_written += sum(len(text) for key, text in kept(place).items() if before.get(key) != text)
+
+    step_tracking.begin(state, number, f"Step {number:02d}", AT, input="0" * 64)
+    keeper.create(state, step=number, reason=f"before step {number:02d}", at=AT)
+    save()
+    for part in ("a", "b"):
+        state.decisions_made += 1
+        decision = {"seq": f"{state.decisions_made:04d}", "at": AT, "step": number, "choice": part, "why": "why " * 80}
+        state.decisions = [*state.decisions, decision][-40:]
+        state.asked.append({"key": f"{number:02d}:{part}", "step": number, "visit": 1, "text": "Which? " * 40})
+        rounds = state.examinations.setdefault("code_review", {"rounds": []})["rounds"]
+        rounds.append({"round": f"{len(rounds):03d}", "verdict": "approve", "findings": ["a finding " * 20]})
+        save()
+    state.asked[-1]["answer"] = "the first"
+    state.learned.append({"kind": "decided", "text": "SQLite " * 50, "at": AT, "step": number})
+    state.written[f"_bmad-output/{number:02d}.md"] = "a" * 40
+    step_tracking.complete(state, number, AT, files=[f"_bmad-output/{number:02d}.md"])
+    state.steps[f"step_{number}"].summary = "What came of it. " * 15
+    save()
+    return bytes_written
+
+
+def test_a_step_writes_as_much_at_the_end_of_a_long_run_as_at_its_start(place: StatePlace) -> None:
+    state = place.state(steps=31)
+    written = {number: step(place, state, number) for number in range(1, 32)}
+    # What grows is the list of the ids of the steps done, and that a limited history drops an entry for each new one.
+    assert abs(written[30] - written[3]) < 4 * len(str(state.completed_steps)) + 400, written
+    assert written[30] < 1.05 * written[3] + 400, written
+    assert len(kept(place)) > 200, "and it is all there"
+    assert place.load().as_dict() == state.as_dict()
+
+
 def test_the_checkpoints_of_a_long_run_take_no_more_room_than_those_of_a_short_one(place: StatePlace) -> None:
+    def room() -> int:
+        return sum(len(text) for key, text in kept(place).items() if key[1:2] == ("checkpoints",))
+
     state = place.state(steps=50)
     through(place, state, 1, 15)
-    early = len(json.dumps(row(place, state)["checkpoints"]))
+    early = room()
     through(place, state, 16, 50)
-    late, whole = row(place, state), state.as_dict()
-    assert len(json.dumps(late["checkpoints"])) < 1.5 * early
-    # Measured: 43 KB instead of 322 KB, and a quarter of the time for the row, a third for the file.
-    assert len(json.dumps(late)) < len(json.dumps(whole)) / 3
-    assert place.file(state) == late
-    assert place.load().as_dict() == whole, "and they come back whole"
+    assert room() < 1.5 * early
+    assert place.load().as_dict() == state.as_dict(), "and they come back whole"
+
+
+@pytest.mark.req("BMAD-FR26", "BMAD-NFR7")
+def test_the_runs_of_a_ledger_from_before_are_all_there_and_go_on(tmp_path: Path) -> None:
+    """The file holds what the version before wrote for an open run and a finished one, and what it showed of them."""
+    place = StatePlace(tmp_path)
+    text = (Path(__file__).parent / "ledgers" / "before-007.json").read_text(encoding="utf-8")
+    before = json.loads(text.replace("@project@", str(place.project)))
+    ledger = f"{place.team.directory}/ledger.db"
+    place.close()
+    connection = sqlite3.connect(ledger)
+    for undone in (  # what migrations 007 to 009 will make
+        "DROP TABLE changes",
+        "DROP TABLE workflow_entries", "DROP TABLE workers", "DROP INDEX tasks_labels", "DROP INDEX tasks_ready",
+        "ALTER TABLE tasks DROP COLUMN labels", "CREATE INDEX tasks_ready ON tasks (n)",
+    ):  # fmt: skip
+        connection.execute(undone)
+    for one in before:
+        values = [json.dumps(one["row"][name]) if name == "document" else one["row"][name] for name in one["row"]]
+        marks = ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO workflows ({', '.join(one['row'])}) VALUES ({marks})", values)
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(workflows)")]
+    damaged = f"INSERT INTO workflows ({', '.join(columns[1:])}) SELECT 'bmm-damaged-3', "
+    replaced = {"document": "json_set(document, '$.workflow_id', 'bmm-damaged-3', '$.steps', 7)", "outcome": "NULL"}
+    rest = ", ".join(replaced.get(name, name) for name in columns[2:])
+    connection.execute(f"{damaged}{rest} FROM workflows WHERE id = 'bmm-create-prd-1'")
+    connection.execute("PRAGMA user_version = 6")
+    connection.commit()
+    connection.close()
+
+    later = StatePlace(tmp_path)
+    for one in before:
+        found = later.load(one["row"]["id"])
+        assert found.as_dict() == {**one["shown"], "version": found.version}
+    with pytest.raises(StateUnreadable):
+        later.load("bmm-damaged-3")
+    rest_of_it = row(later, later.load())
+    assert not any(rest_of_it[name] for name in ("decisions", "checkpoints", "asked", "learned", "steps", "written"))
+    assert not rest_of_it["examinations"]["code_review"]["rounds"]
+    state = later.load()
+    step_tracking.complete(state, 3, AT)
+    state.state, state.waiting = RUNNING, None
+    later.save(state)
+    step(later, state, 4)
+    found = later.load()
+    assert (found.completed_steps, found.as_dict()) == ([1, 2, 3, 4], state.as_dict())
+    assert [one["step_id"] for one in found.checkpoints] == [1, 2, 3, 4]
+    assert found.checkpoints[2]["state_snapshot"]["completed_steps"] == [1, 2]
+    later.close()
 
 
 def test_what_goes_on_after_a_load_changes_no_snapshot(place: StatePlace) -> None:

@@ -113,6 +113,7 @@ FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthC
 MANY = settings(FEW, max_examples=60)
 
 
+@pytest.mark.long
 @given(TASKS)
 @FEW
 def test_what_agents_leave_is_merged_whole_or_not_at_all(tasks: list[tuple[list[tuple[str, str]], str]]) -> None:

@@ -39,9 +39,10 @@ def test_a_task_works_in_a_worktree_and_is_merged_into_the_integration_branch(
     assert task.check is not None and task.check["merged"] and task.check["passed"]
     assert repository.branches() == ["interlock/crew", "main"]
     assert repository.git("worktree", "list").count("\n") == 0
-    assert place.team.doctor()["healthy"]
+    assert place.team.doctor().healthy
 
 
+@pytest.mark.long
 def test_what_depends_on_a_task_starts_from_what_was_merged(place: Place, repository: Repository) -> None:
     tasks = {
         "first": {"run": "echo 1 > a"},
@@ -85,6 +86,7 @@ def test_a_setup_that_fails_is_a_failed_attempt_with_its_output(place: Place, re
     assert "no network" in str(place.task("one").output) and "exit code 3" in str(place.task("one").output)
 
 
+@pytest.mark.long
 def test_a_stop_in_the_middle_of_a_setup_uses_up_no_attempt_and_leaves_nothing(
     place: Place, repository: Repository
 ) -> None:
@@ -128,15 +130,15 @@ def test_the_worktree_of_a_failed_task_is_kept_and_listed_and_a_retry_goes_on_in
     task = place.task("one")
     kept = kept_path(task)
     assert task.state == "deadletter" and (kept / "work").read_text() == "half\n"
-    assert [one["path"] for one in place.team.report()["kept"]] == [str(kept)]
-    assert [one["task_id"] for one in place.team.status()["kept"]] == [task.id]
-    (info,) = [one for one in place.team.doctor(repair=True)["findings"] if one["path"] == str(kept)]
-    assert info["level"] == "info" and "is kept" in info["what"] and kept.exists()
+    assert [one.path for one in place.team.report().kept] == [str(kept)]
+    assert [one.task_id for one in place.team.status().kept] == [task.id]
+    (info,) = [one for one in place.team.doctor(repair=True).findings if one.path == str(kept)]
+    assert info.level == "info" and "is kept" in info.what and kept.exists()
     (kept / "ok").touch()
     place.team.retry("one")
     assert place.drive() == "finished"
     assert repository.show("interlock/crew", "work").split() == ["half", "half"] and not kept.exists()
-    assert place.team.report()["kept"] == []
+    assert place.team.report().kept == []
 
 
 def test_the_agents_own_commits_stay_and_what_it_left_is_committed_with_what_it_said(
@@ -218,6 +220,7 @@ def test_a_task_that_changed_nothing_is_done_without_a_merge(place: Place, repos
     assert repository.head("interlock/crew") == repository.head("main")
 
 
+@pytest.mark.long
 def test_the_integration_branch_follows_the_user_once_they_have_all_of_it(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "touch a"}})
     place.drive()
@@ -365,9 +368,9 @@ def test_what_a_leftover_is_the_doctor_knows_and_removes(place: Place, repositor
     repository.git("worktree", "add", "--quiet", "--detach", str(root / task.id), "main")
     repository.git("worktree", "add", "--quiet", "--detach", str(root / f"merge-{task.id}"), "main")
     (root / "TASK-2020-01-01-001").mkdir()
-    found = [one for one in place.team.doctor()["findings"] if "no longer needed" in one["what"]]
-    assert len(found) == 3 and not place.team.doctor()["healthy"]
-    assert place.team.doctor(repair=True)["healthy"] and list(root.iterdir()) == []
+    found = [one for one in place.team.doctor().findings if "no longer needed" in one.what]
+    assert len(found) == 3 and not place.team.doctor().healthy
+    assert place.team.doctor(repair=True).healthy and list(root.iterdir()) == []
     assert repository.git("worktree", "list").count("\n") == 0
 
 

@@ -54,7 +54,7 @@ def test_what_is_done_there_is_verified_and_merged_when_it_is_completed(team: Te
     assert repository.show("interlock/crew", "MANUAL") == "Read the source."
     assert repository.show("interlock/crew", "story.txt") == "four"
     assert not directory(one).exists() and repository.branches() == ["interlock/crew", "main"]
-    assert repository.untouchable() == before and team.doctor()["healthy"]
+    assert repository.untouchable() == before and team.doctor().healthy
 
 
 def test_asking_again_keeps_what_lies_there_also_when_two_ask_at_once(team: Team, place: Place) -> None:

@@ -11,7 +11,7 @@ from interlock.clock import ManualClock
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.names import SYSTEM
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
+from interlock.workflow.state.document import RUNNING, RunPlan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager, state_path
 
 SKILL = "/bmad:bmm:workflows:create-prd"
@@ -47,7 +47,7 @@ class StatePlace:
         """A run that has begun, not yet saved."""
         return WorkflowState(
             id, SKILL, workflow_hash="h1", state=RUNNING, plan_of_steps=list(range(1, steps + 1)),
-            plan=Plan(project=str(self.project), output_folder=OUTPUT),
+            plan=RunPlan(project=str(self.project), output_folder=OUTPUT),
         )  # fmt: skip
 
     def save(self, state: WorkflowState) -> WorkflowState:

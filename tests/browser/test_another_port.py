@@ -11,6 +11,8 @@ import pytest
 
 from tests.browser.conftest import Place
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def heard() -> Iterator[tuple[int, list[str]]]:
@@ -55,7 +57,7 @@ def test_a_cookie_that_another_port_was_sent_changes_nothing(
         assert thief.refused("POST", "/api/teams/paint/tasks", {"subject": "Mine"}) == (403, "forbidden")
     page.go_back()
     page.get_by_text("New task").first.click()
-    page.get_by_label("What is to be done").fill("A person's")
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_label("Task", exact=True).fill("A person's")
+    page.get_by_role("button", name="Add task").click()
     expect(page.get_by_text("A person's").first).to_be_visible()
     assert [task.subject for task in team.tasks()] == ["A person's"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from interlock.app.team import Team
 from tests.browser.conftest import Place
 
@@ -37,6 +39,7 @@ def fill(team: Team) -> str:
     return task.id
 
 
+@pytest.mark.long
 def test_nothing_an_agent_writes_runs_loads_or_leads_astray(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("evil")
     task = place.aside(lambda: fill(team))
@@ -65,6 +68,7 @@ def test_nothing_an_agent_writes_runs_loads_or_leads_astray(place: Place, expect
     assert team.task(task).state == "awaiting-response"
 
 
+@pytest.mark.long
 def test_what_changes_while_the_page_is_open_is_as_harmless(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("evil")
     page = place.visit("/projects/evil")
@@ -85,3 +89,28 @@ def test_the_cookie_is_for_the_server_alone_and_no_page_holds_a_secret(place: Pl
     assert cookie["value"] not in page.content()
     assert place.server.tokens.admin() not in page.content()
     assert "/open/" not in page.url
+
+
+@pytest.mark.long
+def test_nothing_is_wider_than_a_phone_and_an_answer_goes_back_as_it_was_asked(
+    place: Place, expect: Callable[..., Any]
+) -> None:
+    team = place.team("wide", "bob")
+    word = "x" * 2000
+    task = team.create_task("W" * 190, body=f"# {word}\n`{word}`\n\n| {word} | b |\n|---|---|\n| 1 | 2 |").id
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    bob.ask(task, f"Say \u202esey or {word}", options=["\u202esey", "a" * 150], context=word)
+    team.block(team.create_task("b" * 190).id, reason=word)
+    page = place.visit("/", viewport={"width": 390, "height": 844})
+    for path in ("/", "/report", *(f"/projects/wide{one}" for one in ("", "/board", "/timeline", f"/tasks/{task}"))):
+        page.goto(place.server.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        buttons = page.locator("main button:visible, main summary:visible, nav a:visible, nav summary:visible").all()
+        assert all(one.bounding_box()["height"] >= 40 for one in buttons), path
+    page.locator(".switch summary").click()
+    expect(page.locator(".switch").get_by_role("link", name="wide")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="\\u202esey").click()
+    expect(page.locator(".question .options")).to_have_count(0)
+    assert [one.answer for one in team.conversation(task)] == ["\u202esey"]

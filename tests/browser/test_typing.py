@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ def typed(page: Any, text: str, moments: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/projects/paint", "/"])
 def test_a_sentence_stays_in_its_box_while_the_cards_above_it_are_answered(
     place: Place, expect: Callable[..., Any], path: str
@@ -69,25 +71,27 @@ def test_a_sentence_stays_in_its_box_while_the_cards_above_it_are_answered(
     expect(page.locator(f"#r-{questions[5].id}")).to_have_value("")
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-role=question]")).to_have_count(1)
-    assert [one["answer"] for one in team.conversation(fifth.task_id)] == [SENTENCE]
+    assert [one.answer for one in team.conversation(fifth.task_id)] == [SENTENCE]
 
 
+@pytest.mark.long
 def test_what_is_sent_before_the_page_is_ready_is_sent_when_it_is(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("paint", "bob")
     [question] = asked(team, "one")
     page = place.visit("/projects/paint")
     scripts: list[Any] = []
-    page.route("**/static/app.js", lambda route: scripts.append(route))
-    with page.expect_request("**/static/app.js"):
+    page.route("**/app.js", lambda route: scripts.append(route))
+    with page.expect_request("**/app.js"):
         page.reload(wait_until="commit")
     page.locator(f"#r-{question.id}").fill("9090")
     page.get_by_role("button", name="Answer", exact=True).click()
     assert team.questions()
     scripts[-1].continue_()
     expect(page.locator("[data-role=question]")).to_have_count(0)
-    assert [one["answer"] for one in team.conversation(question.task_id)] == ["9090"]
+    assert [one.answer for one in team.conversation(question.task_id)] == ["9090"]
 
 
+@pytest.mark.long
 def test_a_sentence_stays_in_its_box_while_whole_projects_above_it_come_and_go(
     place: Place, expect: Callable[..., Any]
 ) -> None:
@@ -109,6 +113,7 @@ def test_a_sentence_stays_in_its_box_while_whole_projects_above_it_come_and_go(
     assert abs(top(page, mine) - at) < 1
 
 
+@pytest.mark.long
 def test_drafts_in_several_boxes_and_the_place_in_one_stay_while_others_close(
     place: Place, expect: Callable[..., Any]
 ) -> None:
@@ -127,6 +132,7 @@ def test_drafts_in_several_boxes_and_the_place_in_one_stay_while_others_close(
     assert page.evaluate(selected) == [f"r-{questions[3].id}", 2, 7]
 
 
+@pytest.mark.long
 def test_keys_meant_for_a_box_that_has_just_closed_are_no_shortcuts(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("paint", "bob")
     first, other = asked(team, "one two")
@@ -148,6 +154,7 @@ def test_keys_meant_for_a_box_that_has_just_closed_are_no_shortcuts(place: Place
     expect(page.locator(f"#r-{other.id}")).to_have_value("")
 
 
+@pytest.mark.long
 def test_the_card_that_one_reads_stays_in_place_when_one_above_it_closes(
     place: Place, expect: Callable[..., Any]
 ) -> None:
@@ -160,3 +167,40 @@ def test_the_card_that_one_reads_stays_in_place_when_one_above_it_closes(
     answer_at_a_terminal(place, team, questions[0])
     expect(page.locator("[data-role=question]")).to_have_count(11)
     assert abs(top(page, questions[6]) - before) < 1
+
+
+@pytest.mark.storm
+def test_no_key_is_lost_or_strays_while_cards_above_and_below_open_close_and_change(
+    place: Place, expect: Callable[..., Any], dose: float
+) -> None:
+    rng = random.Random(14)
+    teams = [place.team(name, "bob") for name in ("aviary", "middle", "zoo")]
+    open_ = [(team, one) for team in teams for one in asked(team, "one two")]
+    mine = open_.pop(2)[1]
+    page = place.visit("/")
+    expect(page.locator("[data-link]")).to_have_text("live")
+    box = page.locator(f"#r-{mine.id}")
+    box.focus()
+    written = ""
+    for number in range(max(5, int(200 * dose))):
+        team = rng.choice(teams)
+        act = rng.choice(("open", "close", "change"))
+        if act == "open" and len(open_) < 12:
+            open_ += [(team, one) for one in asked(team, f"more-{number}")]
+        elif act == "close" and len(open_) > 2:
+            team, gone = open_.pop(rng.randrange(len(open_)))
+            team.cancel(gone.task_id)
+        else:
+            team, other = rng.choice(open_)
+            team.update(other.task_id, subject=f"Changed {number}")
+        # Letters that are shortcuts of the page, among others, while the change comes in.
+        for key in rng.choices("gjkrna/? 123xyz", k=rng.randint(1, 8)):
+            page.keyboard.type(key)
+            written += key
+        state = page.evaluate("[document.activeElement.id, document.activeElement.value]")
+        assert state == [f"r-{mine.id}", written], f"after change {number}: {act}"
+    expect(page.locator("[data-role=question]")).to_have_count(len(open_) + 1)
+    expect(box).to_have_value(written)
+    expect(box).to_be_focused()
+    assert page.locator("textarea[data-reply]").evaluate_all("all => all.filter(one => one.value).length") == 1
+    assert page.locator("dialog[open]").count() == 0 and page.url == f"{place.url()}/"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import seeded_run
-from tests.browser.conftest import Place
+from tests.browser.conftest import PATIENCE_MS, Place
 
 STORY, BUILT = seeded_run.STORY, seeded_run.BUILT
 
@@ -24,6 +24,7 @@ def seeded(place: Place) -> tuple[Any, Path]:
     return team, root / "_bmad-output"
 
 
+@pytest.mark.long
 def test_a_review_and_its_discussion_are_there_to_be_read(place: Place, expect: Callable[..., Any]) -> None:
     seeded(place)
     page = place.visit("/projects/paint/workflows")
@@ -55,6 +56,7 @@ def test_a_review_and_its_discussion_are_there_to_be_read(place: Place, expect: 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 def test_validators_are_seen_at_work_and_why_menus_wait(place: Place, expect: Callable[..., Any]) -> None:
     seeded(place)
     page = place.visit(f"/projects/paint/workflows/{BUILT}", viewport={"width": 375, "height": 740})
@@ -66,29 +68,31 @@ def test_validators_are_seen_at_work_and_why_menus_wait(place: Place, expect: Ca
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scripted", [True, False])
 def test_a_wish_is_in_force_and_feedback_is_kept(place: Place, expect: Callable[..., Any], scripted: bool) -> None:
     team, _ = seeded(place)
     page = place.visit(f"/projects/paint/workflows/{BUILT}", java_script_enabled=scripted)
-    box, button = page.get_by_label("Say to this run"), page.get_by_role("button", name="Say it")
+    box, button = page.get_by_label("Say to this run"), page.get_by_role("button", name="Send")
     box.fill("use tier 4")
     button.click()
-    expect(page.locator(".in-force")).to_contain_text("use tier 4")
-    if scripted:
+    if scripted:  # First: it stays for a few seconds only.
         expect(page.locator(".toast")).to_contain_text("tier 4")
+    expect(page.locator(".in-force")).to_contain_text("use tier 4")
     expect(box).to_have_value("")
     box.fill("Remember this preference: always be thorough")
     button.click()
     if scripted:
         expect(page.locator(".toast").last).to_contain_text("always be thorough")
-    assert "always be thorough" in str(team.learned_preferences(BUILT))
     expect(page.locator(".preferences")).to_contain_text("always be thorough")
+    assert "always be thorough" in str(team.learned_preferences(BUILT))
     box.fill("skip final approval")
     button.click()
     said = page.locator(".toast.bad") if scripted else page.get_by_role("alert")
     expect(said).to_contain_text("final")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scripted", [True, False])
 def test_a_rollback_is_seen_before_it_is_done_and_undone(
     place: Place, expect: Callable[..., Any], scripted: bool
@@ -113,6 +117,7 @@ def test_a_rollback_is_seen_before_it_is_done_and_undone(
     assert mine.read_text() == "mine\n"
 
 
+@pytest.mark.long
 def test_a_run_is_called_off_only_after_one_was_asked(place: Place, expect: Callable[..., Any]) -> None:
     team, _ = seeded(place)
     page = place.visit(f"/projects/paint/workflows/{BUILT}")
@@ -127,6 +132,7 @@ def test_a_run_is_called_off_only_after_one_was_asked(place: Place, expect: Call
 
 def test_who_is_not_in_is_told_how_to_come_in(place: Place, expect: Callable[..., Any]) -> None:
     context = place.browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     place.contexts.append(context)
     page = context.new_page()
     faults: list[str] = []

@@ -5,6 +5,7 @@ The rules stand above the port and are tested elsewhere; here rows are written a
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,15 +15,17 @@ from typing import Any
 import pytest
 
 from interlock.clock import SystemClock
-from interlock.errors import InvalidRequest, LedgerBusy, TeamExists, TeamNotFound
+from interlock.errors import InvalidRequest, LedgerBusy, StorageError, TeamExists, TeamNotFound
 from interlock.model.message import Message
-from interlock.model.question import Question
+from interlock.model.question import Question, StopRequest
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.model.team import Member, Team
+from interlock.model.team import ActingMember, Member, TeamRecord
+from interlock.model.views import BoardFilter
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
-from interlock.storage.ledger import Ledger
+from interlock.storage.ledger import Ledger, TaskPage
+from tests.postgres import pooled, schema_of, server_url
 
 AT = "2026-11-21T03:35:13.123Z"
 
@@ -37,10 +40,19 @@ def sqlite_catalog(root: str) -> Callable[[Path, float], Catalog]:
     return connect
 
 
+def postgres_catalog(path: Path, patience: float) -> Catalog:
+    url = server_url()
+    from interlock.storage.postgres.catalog import PostgresCatalog
+
+    environment = {"INTERLOCK_BUSY_TIMEOUT": str(patience), "INTERLOCK_LEDGER_SCHEMA": schema_of(path)}
+    environment |= {f"INTERLOCK_{name.upper()}": value for name, value in pooled().items()}
+    return PostgresCatalog(url, str(path / "teams"), Settings(environment=environment), SystemClock())
+
+
 BACKENDS = [
     pytest.param(sqlite_catalog("teams"), id="sqlite"),
     pytest.param(sqlite_catalog("var/ledgers of this machine"), id="sqlite-elsewhere"),
-    pytest.param(None, id="postgres", marks=pytest.mark.skip(reason="no PostgreSQL ledger yet")),
+    pytest.param(postgres_catalog, id="postgres"),
 ]
 
 
@@ -76,7 +88,7 @@ def other(connect: Callable[..., Catalog], place: str) -> Ledger:
     return connect().open(place)
 
 
-TEAM = Team(
+TEAM = TeamRecord(
     id="t1", name="alpha", lead_session_key="agent:main:main", status="active", workdir=None, settings={"retries": 5},
     created_at=AT, updated_at=AT, day="", day_count=0, open_tasks=0, runner=None,
 )  # fmt: skip
@@ -140,11 +152,11 @@ class TestTransactions:
                 raise error
 
         with ledger.snapshot() as rows:
-            head = rows.events.head()
+            start = rows.start
         with pytest.raises(error):
             breaks()
         with ledger.snapshot() as rows:
-            assert (rows.tasks.select(), rows.events.head(), rows.team.get().open_tasks) == ([], head, 0)
+            assert (rows.tasks.select(), rows.start, rows.team.get().open_tasks) == ([], start, 0)
         with ledger.transaction() as rows:
             assert rows.tasks.insert(task("001")) == 1, "and the next one starts again"
 
@@ -227,6 +239,7 @@ class TestTransactions:
         assert not changed()
         with other.transaction() as rows:
             rows.tasks.insert(task("001"))
+            rows.events.append("task.created", "lead", None, AT, {})
         assert changed() and not changed()
 
     def test_a_sound_ledger_has_no_faults_nor_has_its_backup(
@@ -236,15 +249,43 @@ class TestTransactions:
             rows.tasks.insert(task("001"))
         assert ledger.check() == []
         kept = ledger.back_up("before-something")
-        assert "before-something" in kept and connect().inspect(kept) == []
+        assert "before-something" in kept and connect().inspect(kept) == [] and connect().backups(place) == [kept]
         assert connect().names() == [place], "a backup is no team"
 
-    def test_a_team_that_was_deleted_takes_no_more_transactions(self, ledger: Ledger, other: Ledger) -> None:
+    @pytest.mark.parametrize("there", [sqlite_catalog("others"), postgres_catalog], ids=["to sqlite", "to postgres"])
+    def test_an_archive_is_the_same_ledger_in_every_database(
+        self, ledger: Ledger, connect: Callable[..., Catalog], there: Callable[[Path, float], Catalog], tmp_path: Path
+    ) -> None:
         with ledger.transaction() as rows:
-            rows.team.update(rows.team.get(), status="deleted")
-        for one in (ledger, other):
-            with pytest.raises(TeamNotFound), one.transaction():
-                raise AssertionError("it was deleted")
+            for number in range(3):
+                rows.tasks.insert(task(f"00{number}", timeout=1.5, soft=True, metadata={"a": "é\n\0"}))
+            rows.tasks.add_log("TASK-2026-11-21-000", AT, "ada", "one")
+            rows.team.add_member(member("zoe"))
+            rows.team.add_member(member("ada"))
+            rows.messages.insert(message("one"), "c1")
+        digest = ledger.export(str(tmp_path / "one.gz"))
+        with pytest.raises(StorageError):
+            ledger.export(str(tmp_path / "one.gz"))
+        other = there(tmp_path / "there", 60)
+        try:
+            other.take_in(str(tmp_path / "one.gz"), "beta")
+            with pytest.raises(TeamExists):
+                other.take_in(str(tmp_path / "one.gz"), "beta")
+            assert other.open("beta").export(str(tmp_path / "two.gz")) == digest
+            with other.open("beta").transaction() as rows:
+                assert rows.team.names() == ["lead", "zoe", "ada"]
+                assert rows.tasks.insert(task("003")) == 4 and rows.messages.insert(message("two"), None) == 2
+                rows.tasks.add_log("TASK-2026-11-21-000", AT, "ada", "two")
+                assert [line for _, _, line in rows.tasks.log("TASK-2026-11-21-000")] == ["one", "two"]
+            whole = gzip.decompress((tmp_path / "one.gz").read_bytes())
+            for bad in (whole.replace(b"zoe", b"joe"), whole[: len(whole) // 2], b"", b'{"format": 2}\n'):
+                (tmp_path / "bad.gz").write_bytes(gzip.compress(bad))
+                with pytest.raises(StorageError):
+                    other.take_in(str(tmp_path / "bad.gz"), "gamma")
+                assert connect().inspect(str(tmp_path / "bad.gz")) != []
+            assert other.names() == ["beta"]
+        finally:
+            other.close()
 
     def test_a_closed_ledger_opens_itself_again(self, ledger: Ledger) -> None:
         ledger.close()
@@ -311,12 +352,44 @@ class TestTeam:
     def test_days_are_numbered_from_one_and_go_on_after_another_day(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             for day, number in (("2026-11-21", 1), ("2026-11-21", 2), ("2026-11-22", 1), ("2026-11-21", 3)):
-                assert rows.team.day_number(day) == number
+                assert rows.team.number_task(day)[0] == number
                 rows.tasks.insert(task("000", id=f"TASK-{day}-{number:03d}"))
 
     def test_open_tasks_are_counted(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            assert [rows.team.count_open(change) for change in (1, 1, -1)] == [1, 2, 1]
+            assert [rows.team.number_task("2026-11-21")[1] for _ in range(2)] == [1, 2]
+            rows.team.count_open(-1)
+            assert rows.team.get().open_tasks == 1
+
+    def test_a_transaction_and_a_snapshot_begin_with_the_newest_event_and_the_team(self, ledger: Ledger) -> None:
+        with ledger.snapshot() as rows:
+            newest = rows.events.since(0)[-1]
+            assert (rows.start.head, rows.start.at) == (newest.seq, newest.at)
+            assert (rows.start.team, rows.start.settings, rows.start.workdir) == ("alpha", {"retries": 5}, None)
+        with ledger.transaction() as rows:
+            rows.team.update(rows.team.get(), settings={}, workdir="/w")
+            seq = rows.events.append("team.updated", "lead", None, AT, {})
+        with ledger.transaction() as rows:
+            assert (rows.start.head, rows.start.settings, rows.start.workdir) == (seq, {}, "/w")
+
+    def test_a_member_enters_by_name_or_key_in_a_session(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.add_member(member("bob", agent="shell"))
+            assert rows.team.enter("nobody", None, AT) is None
+            new = ActingMember("bob", "member", "active", "shell", known=False, delivered=False)
+            assert rows.team.enter("bob", "s1", AT) == rows.team.enter("key:bob", None, AT) == new
+            bob = rows.team.member("bob")
+            assert bob is not None and (bob.session, bob.last_active_at) == ("cli:bob", AT)
+            rows.sessions.begin("bob", "cli:bob", AT, None)
+            one = message("one")
+            rows.messages.insert(one, None)
+            rows.messages.offer("bob", [one.n], "cli:bob", "p", AT)
+            assert rows.team.enter("bob", None, AT) == new._replace(known=True)
+            rows.messages.deliver("bob", [one.n], "cli:bob", AT)
+            assert rows.team.enter("bob", None, AT) == new._replace(known=True, delivered=True)
+            assert rows.team.enter("bob", "s1", AT) == new
+            rows.sessions.end("bob", "cli:bob", AT)
+            assert rows.team.enter("bob", None, AT) == new._replace(delivered=True)
 
     def test_members_come_lead_first_then_by_joining_then_people(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -325,8 +398,7 @@ class TestTeam:
             assert [one.name for one in rows.team.members()] == ["lead", "zoe", "ada", "human"]
             assert sorted(rows.team.names()) == ["ada", "human", "lead", "zoe"]
             assert rows.team.member("ada") == member("ada", command=["a", "b"])
-            assert rows.team.member_by_key("key:zoe") == member("zoe")
-            assert rows.team.member("nobody") is None and rows.team.member_by_key("zoe") is None
+            assert rows.team.member("nobody") is None
 
     def test_a_member_is_changed_and_forgotten(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -361,12 +433,22 @@ class TestTeam:
             assert rows.sessions.living("lead") == [("s2", None)]
             rows.sessions.begin("lead", "s1", AT, "p2")
             assert ("s1", "p2") in rows.sessions.living("lead")
-            rows.team.touch("lead", "s1", AT)
-            lead = rows.team.member("lead")
-            assert lead is not None and (lead.session, lead.last_active_at) == ("s1", AT)
 
 
 class TestTasks:
+    def test_tasks_of_an_epic_are_found_and_what_only_looks_like_one_is_not(self, ledger: Ledger) -> None:
+        said = {"1": {"epic": "1"}, "2": {"epic": "10"}, "3": {"epic": 'a "b" %'}, "4": {"note": '"epic": "1"'}}
+        said |= {"5": {"epic": 7, "note": "\0"}, "6": {"note": {"epic": "of something else"}}}
+        said |= {"7": {"epic": "1", "note": "\0"}, "8": {"epic": {"epic": "1"}}}
+        with ledger.transaction() as rows:
+            for id, metadata in said.items():
+                rows.tasks.insert(task(id, metadata=metadata))
+            assert rows.tasks.epics() == ["1", "10", 'a "b" %']
+            for epic, found in (("1", ["1", "7", "8"]), ("10", ["2"]), ('a "b" %', ["3"]), ("2", [])):
+                board = rows.tasks.board("next", BoardFilter(epic=epic), limit=9)
+                assert [one.subject for one in board] == found
+                assert rows.tasks.board_counts(BoardFilter(epic=epic))["next"] == len(found)
+
     def test_every_field_comes_back_as_it_was_written(self, ledger: Ledger) -> None:
         whole = task(
             "001", subject="S é 🎉", body="B\n\n## Work Log", state="review", owner="bob", assignee="ada",
@@ -401,12 +483,36 @@ class TestTasks:
         with ledger.transaction() as rows:
             for id in ("001", "011", "1001"):
                 rows.tasks.insert(task(id))
-            assert rows.tasks.ids_ending("001", 5) == ["TASK-2026-11-21-001"]
-            assert rows.tasks.ids_ending("21-011", 5) == ["TASK-2026-11-21-011"]
-            assert rows.tasks.ids_ending("%", 5) == rows.tasks.ids_ending("_01", 5) == []
+
+            def ending(suffix: str, limit: int = 5) -> list[str]:
+                return [one.id for one in rows.tasks.named("", suffix, limit)]
+
+            assert ending("001") == ["TASK-2026-11-21-001"]
+            assert ending("21-011") == ["TASK-2026-11-21-011"]
+            assert ending("%") == ending("_01") == []
             rows.tasks.insert(task("0", id="TASK-2026-11-22-001"))
-            assert rows.tasks.ids_ending("001", 5) == ["TASK-2026-11-22-001", "TASK-2026-11-21-001"]
-            assert len(rows.tasks.ids_ending("001", 1)) == 1
+            assert ending("001") == ["TASK-2026-11-22-001", "TASK-2026-11-21-001"]
+            assert ending("001", 1) == ["TASK-2026-11-22-001"]
+
+    def test_a_task_is_named_by_its_plan_key_or_its_ending(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for id, key in (("001", "7"), ("007", None), ("003", "7")):
+                rows.tasks.insert(task(id, plan_key=key))
+            assert [one.subject for one in rows.tasks.named("7", "007", 5)] == ["003", "007"]
+            assert [one.subject for one in rows.tasks.named("7", None, 5)] == ["003"]
+
+    def test_a_page_says_what_the_files_of_a_task_show(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one, other, lone = (task(id, evidence=[]) for id in ("001", "002", "003"))
+            for made in (one, other, lone):
+                rows.tasks.insert(made)
+            rows.graph.add(one.id, other.id)
+            rows.tasks.add_log(one.id, AT, "ada", "é")
+            seqs = [rows.events.append("task.created", "ada", made.id, AT, {}) for made in (one, other, one)]
+        with ledger.snapshot() as rows:
+            assert rows.tasks.page(one.id) == TaskPage(one, seqs[-1], [(AT, "ada", "é")], None)
+            assert rows.tasks.page(other.id) == TaskPage(other, seqs[1], [], None)
+            assert rows.tasks.page(lone.id) == TaskPage(lone, 0, [], None) and rows.tasks.page("none") is None
 
     def test_of_a_plan_key_the_newest_task_counts(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -508,6 +614,98 @@ class TestGraph:
             assert (rows.graph.rank(one.id), rows.graph.rank(two.id)) == (2, 1)
 
 
+class TestReports:
+    """What a report reads: of each list the newest, of all of them sums."""
+
+    def test_the_newest_tasks_that_ended_since_a_time_are_found(self, ledger: Ledger) -> None:
+        early, late = AT.replace("03:", "02:"), AT.replace("03:", "04:")
+        with ledger.transaction() as rows:
+            for number, ended in enumerate((early, late, late, None)):
+                rows.tasks.insert(task(f"00{number}", state="done" if ended else "ready", completed_at=ended))
+            found = rows.tasks.select(states=["done"], before=2**62, limit=1, ended_since=AT)
+            assert [one.subject for one in found] == ["002"]
+            assert [one.subject for one in rows.tasks.select(ended_since=AT)] == ["001", "002"]
+
+    def test_evidence_of_done_tasks_is_told_and_none_of_it_is_counted(self, ledger: Ledger) -> None:
+        early, said = AT.replace("03:", "02:"), [{"kind": "verify", "passed": True, "tail": "It's ?"}]
+        with ledger.transaction() as rows:
+            for number, (at, proof) in enumerate(((AT, None), (AT, []), (AT, said), (early, said), (early, None))):
+                rows.tasks.insert(task(f"00{number}", state="done", completed_at=at, evidence=proof))
+            rows.tasks.insert(task("009", state="review", evidence=said))
+            assert list(rows.tasks.evidence(AT)) == [([], 2), (said, 1)]
+            assert list(rows.tasks.evidence(None)) == [([], 3), (said, 1), (said, 1)]
+
+    def test_tasks_with_trouble_are_found_by_their_runs_and_by_what_events_say(self, ledger: Ledger) -> None:
+        early, late = AT.replace("03:", "02:"), AT.replace("03:", "04:")
+        telling = {"verify.finished": (("passed", False),), "run.stuck": ()}
+        with ledger.transaction() as rows:
+            ids = [task(f"00{number}").id for number in range(7)]
+            for number, state in enumerate(("done", "done", "done", "ready", "deleted", "done", "done")):
+                rows.tasks.insert(task(f"00{number}", state=state))
+            rows.runs.begin(run(ids[0], 1, ended_at=early, outcome="failed"))
+            rows.runs.begin(run(ids[1], 1, ended_at=late, outcome="done"))
+            for id, type, at, said in (
+                (ids[2], "verify.finished", late, {"round": 1, "passed": False}),
+                (ids[1], "verify.finished", late, {"round": 1, "passed": True, "tail": '"passed": false'}),
+                (ids[3], "run.stuck", AT, {"action": "asked"}),
+                (ids[4], "run.stuck", AT, {"action": "asked"}),
+                (ids[5], "task.claimed", AT, {"passed": False}),
+            ):
+                rows.events.append(type, "bob", id, at, said)
+        with ledger.snapshot() as rows:
+
+            def found(since: str, limit: int) -> list[str]:
+                return [one.id for one in rows.tasks.troubled(["done"], telling, since, limit)]
+
+            assert found("", 9) == [ids[0], ids[2], ids[3]]
+            assert found("", 2) == found(AT, 9) == [ids[2], ids[3]] and found(late, 9) == [ids[2]]
+            told = rows.events.of_tasks([ids[1], ids[3]], ["run.stuck"])
+            assert {id: [one.type for one in some] for id, some in told.items()} == {ids[3]: ["run.stuck"]}
+
+    def test_worktrees_are_counted_and_those_that_stay_are_found(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for name, state, known in (
+                ("001", "done", {"merged": "c0ffee", "delivered": "main", "stays": None}),
+                ("002", "done", {"merged": "c0ffee"}),
+                ("003", "done", {"merged": None, "stays": "it is full"}),
+                ("004", "cancelled", {"merged": "c0ffee"}),
+                ("005", "cancelled", None),
+            ):
+                rows.tasks.insert(task(name, state=state, worktree=known))
+            assert rows.tasks.merged() == (2, 1)
+            assert [one.subject for one in rows.tasks.kept(["cancelled"])] == ["003", "004"]
+
+    def test_what_tasks_wait_for_is_found_near_and_far(self, ledger: Ledger) -> None:
+        states = {"001": "ready", "002": "backlog", "003": "backlog", "004": "done", "005": "cancelled"}
+        with ledger.transaction() as rows:
+            made = {name: task(name, state=state) for name, state in states.items()}
+            numbers = {name: rows.tasks.insert(one) for name, one in made.items()}
+            for blocker, blocked in (("001", "002"), ("002", "003"), ("004", "003"), ("005", "003"), ("003", "001")):
+                rows.graph.add(made[blocker].id, made[blocked].id)
+            assert [one.subject for one in rows.graph.holding_up(numbers["002"])] == ["001", "002", "005"]
+            assert rows.graph.holding_up(numbers["003"]) == []
+
+    def test_the_totals_are_of_runs_that_were_worked_in(self, ledger: Ledger) -> None:
+        early, late = AT.replace("03:", "02:"), AT.replace("03:", "04:")
+        with ledger.transaction() as rows:
+            assert rows.runs.totals(late, "")["runs"] == 0 and rows.runs.totals(late, "")["cost_usd"] is None
+            ids = [task(f"00{number}").id for number in range(3)]
+            for number, state in enumerate(("done", "ready", "deleted")):
+                rows.tasks.insert(task(f"00{number}", state=state))
+            for one in (
+                run(ids[0], 1, started_at=early, ended_at=AT, outcome="done"),
+                run(ids[0], 2, ended_at=AT, outcome="released"),
+                run(ids[1], 1),
+                run(ids[2], 1, started_at=early, ended_at=AT, outcome="done"),
+            ):
+                rows.runs.begin(one)
+            rows.runs.update(run(ids[0], 1), turns=2, input_tokens=5, output_tokens=3, cost_usd=0.5)
+            found = rows.runs.totals(late, "")
+            assert (found["runs"], found["began_at"], found["ended_at"]) == (2, early, late)
+            assert (found["turns"], found["tokens"], found["cost_usd"], found["time"]) == (2, 8, 0.5, 7200.0)
+            assert rows.runs.totals(late, late)["runs"] == 1
+
+
 class TestRuns:
     def test_runs_are_kept_by_task_and_number(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -516,9 +714,16 @@ class TestRuns:
                 rows.runs.begin(one)
             assert rows.runs.get("T1", 2) == second and rows.runs.get("T1", 3) is None
             assert rows.runs.of_task("T1") == [first, second]
+            assert rows.runs.by_task(["T1", "T2", "T3"]) == {"T1": [first, second], "T2": [other]}
+            assert rows.runs.by_task(["T2"]) == {"T2": [other]} and rows.runs.by_task([]) == {}
             assert rows.runs.open_count() == 1  # those that a runner drives
             rows.runs.update(first, ended_at=AT, outcome="failed", reason="r", beats=7)
             assert rows.runs.get("T1", 1) == first and first.beats == 7
+            rows.runs.end("T1", 2, AT, "done", "why")
+            rows.runs.end("T1", 2, "later", "failed", None)
+            assert rows.runs.get("T1", 2) == replace(second, ended_at=AT, outcome="done", reason="why")
+            rows.runs.reopen("T1", 2)
+            assert rows.runs.get("T1", 2) == second
             assert rows.runs.open() == [second, other] and rows.runs.open_count() == 1
 
     def test_the_newest_run_of_a_session_is_found(self, ledger: Ledger) -> None:
@@ -741,23 +946,23 @@ class TestQuestionsAndRequests:
             assert [one.id for one in rows.questions.open("T1")] == ["Q1"]
 
     def test_a_request_is_open_until_it_is_decided(self, ledger: Ledger) -> None:
-        made: dict[str, Any] = {
-            "id": "r1", "subject": "bob", "asked_by": "lead", "asked": ["bob", "ada"], "answers": {}, "reason": None,
-            "state": "open", "at": AT, "expires_at": AT,
-        }  # fmt: skip
+        made = StopRequest("r1", "bob", "lead", ["bob", "ada"], {}, None, "open", AT, AT)
         with ledger.transaction() as rows:
             rows.requests.insert(made)
             assert rows.requests.get("r1") == made and rows.requests.get("r2") is None
             assert rows.requests.open() == [made]
-            rows.requests.update("r1", state="granted", answers={"bob": {"approve": True}})
-            assert rows.requests.get("r1") == {**made, "state": "granted", "answers": {"bob": {"approve": True}}}
+            rows.requests.update(made, state="granted", answers={"bob": {"approve": True}})
+            assert rows.requests.get("r1") == made and (made.state, made.answers) == (
+                "granted",
+                {"bob": {"approve": True}},
+            )
             assert rows.requests.open() == []
 
 
 class TestEvents:
     def test_numbers_have_no_gaps_in_the_order_of_commits(self, ledger: Ledger, other: Ledger) -> None:
         with ledger.snapshot() as rows:
-            head = rows.events.head()
+            head = rows.start.head
         for number, one in enumerate((ledger, other, ledger), head + 1):
             with pytest.raises(ZeroDivisionError), one.transaction() as rows:  # noqa: PT012 - what is rolled back
                 rows.events.append("task.logged", "ada", "T1", AT, {})
@@ -768,14 +973,21 @@ class TestEvents:
             found = rows.events.since(head)
             assert [event.seq for event in found] == [head + 1, head + 2, head + 3]
             assert [event.payload["text"] for event in found] == [f"é {head + n}" for n in (1, 2, 3)]
-            assert rows.events.since(head, 1) == found[:1] and rows.events.head() == head + 3
+            assert rows.events.since(head, 1) == found[:1] and rows.start.head == head + 3
             assert rows.events.since(head + 3) == []
+
+    def test_a_transaction_may_write_any_number_of_events(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            wrote = [rows.events.append("task.logged", "ada", f"T{n}", AT, {"n": n}) for n in range(1001)]
+            assert [event.seq for event in rows.events.latest(None, 2)] == wrote[:-3:-1]
+        with ledger.snapshot() as rows:
+            found = rows.events.since(wrote[0] - 1)
+            assert [(event.seq, event.payload["n"]) for event in found] == list(zip(wrote, range(1001), strict=True))
 
     def test_the_latest_events_come_newest_first_below_a_number_and_by_type(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             for type in ("task.created", "task.claimed", "task.logged", "task.created"):
-                rows.events.append(type, "ada", "T1", AT, {})
-            head = rows.events.head()
+                head = rows.events.append(type, "ada", "T1", AT, {})
             assert [event.seq for event in rows.events.latest(None, 3)] == [head, head - 1, head - 2]
             assert [event.seq for event in rows.events.latest(head, 1)] == [head - 1]
             found = rows.events.latest(None, 2, ["task.created", "task.claimed"])
@@ -786,13 +998,13 @@ class TestEvents:
         with ledger.transaction() as rows:
             for type in ("task.created", "task.claimed", "task.logged"):
                 rows.events.append(type, "ada", "T1", AT, {})
-                rows.events.append("task.created", "ada", "T2", AT, {})
+                head = rows.events.append("task.created", "ada", "T2", AT, {})
             assert [event.type for event in rows.events.of_task("T1")] == [
                 "task.created",
                 "task.claimed",
                 "task.logged",
             ]
             assert [event.type for event in rows.events.of_task("T1", 2)] == ["task.claimed", "task.logged"]
-            assert [one[1:3] for one in rows.events.raw_since(rows.events.head() - 2)] == [
+            assert [one[1:3] for one in rows.events.raw_since(head - 2)] == [
                 ("task.logged", "T1"), ("task.created", "T2")
             ]  # fmt: skip

@@ -21,7 +21,7 @@ from interlock.wakeup.waiters import PollingNotifier
 if TYPE_CHECKING:
     from interlock.wakeup.notifier import Notifier
 
-PATIENCE = 20.0  # seconds: long enough for any machine; only a failing test waits that long
+PATIENCE = 60.0  # seconds: long enough for any machine; only a failing test waits that long
 
 
 class State:

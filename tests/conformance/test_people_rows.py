@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from interlock.model.event import KeyedChange
 from interlock.model.group import Group
 from interlock.model.question import Question
 from interlock.storage.ledger import Ledger
@@ -43,3 +44,16 @@ def test_a_group_counts_its_tasks_as_they_come_and_move(ledger: Ledger) -> None:
         rows.groups.moved("s1", "ready", "deleted", AT)
         assert rows.groups.tasks("s1") == ["T2"] and rows.groups.get("s1").task_count == 1  # type: ignore[union-attr]
         assert rows.groups.get("s3") is None
+
+
+def test_a_change_is_known_by_its_key_until_it_is_old(ledger: Ledger) -> None:
+    with ledger.transaction() as rows:
+        for number in range(3):
+            change = KeyedChange(f"k{number}", "d", f"2026-01-0{number + 1}", number + 1, number + 2)
+            rows.upkeep.keep_change(change, "2025")
+        rows.upkeep.keep_answer("k1", 201, "{}")
+        assert rows.upkeep.change("k0") == KeyedChange("k0", "d", "2026-01-01", 1, 2)
+        assert rows.upkeep.change("k1") == KeyedChange("k1", "d", "2026-01-02", 2, 3, 201, "{}")
+    with ledger.transaction() as rows:
+        rows.upkeep.keep_change(KeyedChange("k3", "d", "2026-01-04", 9, 9), "2026-01-02")
+        assert rows.upkeep.change("k0") is None and rows.upkeep.change("k1") is not None

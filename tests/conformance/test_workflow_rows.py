@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.model.workflow import QueueEntry, WorkflowRow
+from interlock.model.workflow import QueueEntry, WorkflowEntry, WorkflowRow
 from interlock.storage.ledger import Ledger
 from tests.conformance.test_ledger import AT, connect, ledger, other, place, task
 
@@ -51,6 +51,23 @@ class TestWorkflows:
             assert not rows.workflows.replace(replace(newer, version=2, document={"n": "late"}), 1)
             assert not rows.workflows.replace(replace(newer, id="w2"), 2)
             assert rows.workflows.get("w1") == newer
+
+    def test_entries_come_with_their_run_by_kind_and_place(self, ledger: Ledger, other: Ledger) -> None:
+        def named(kind: str, key: str, n: int, text: str = "{}") -> WorkflowEntry:
+            return WorkflowEntry(kind, key, n, text)
+
+        with ledger.transaction() as rows:
+            rows.workflows.insert(ROW)
+            rows.workflows.insert(replace(ROW, id="w2"))
+            rows.workflows.change_entries("w1", [named("b", "x", 2), named("b", "y", 1), named("a", "ä", 9, '"ü"')], [])
+            rows.workflows.change_entries("w2", [named("b", "x", 7)], [])
+            rows.workflows.change_entries("w1", [named("b", "x", 0, "[1]")], [("a", "ä"), ("none", "x")])
+        with other.snapshot() as rows:
+            (second, first) = rows.workflows.select()
+            assert (
+                first.entries == [named("b", "x", 0, "[1]"), named("b", "y", 1)] and rows.workflows.get("w1") == first
+            )
+            assert second.entries == [named("b", "x", 7)]
 
     def test_raising_undoes_a_write(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -10,7 +10,7 @@ from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.reviews import bmb_artifact
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import DONE, Model, changed_sources
 from tests.corpus.conftest import Corpus
@@ -49,13 +49,14 @@ class Architect(Model):
 
 def run(root: Path, architect: Architect, validators: Validators) -> Outcome:
     desk = MemoryDesk(answers=lambda asking: "1" if asking.kind == "menu" else "As you think best.")
-    plan = Plan(project=str(root), tier=1, yolo=True)
+    plan = RunPlan(project=str(root), tier=1, yolo=True)
     return play(
         root, Player(architect), skill=SKILL, desk=desk, plan=plan, examinations=(ParallelBmbValidation(),),
         subagents=Player(validators),
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-UO.6", "BMAD-6.1.1", "BMAD-6.1.2", "BMAD-FR45", "BMAD-FR46", "BMAD-NFR14")
 def test_the_real_builder_makes_an_expert_agent_and_its_six_validations_are_held_at_once(
     corpus: Corpus, tmp_path: Path

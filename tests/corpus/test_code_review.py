@@ -10,7 +10,7 @@ from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.reviews import review_brief
 from interlock.workflow.reviews.code_review import CodeReview, implements
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model
 from tests.corpus.conftest import Corpus
@@ -39,7 +39,7 @@ TELLS = {
 def review(root: Path, skill: str, name: str, reviewers: Player, *, tier: int = 1) -> Outcome:
     model = Model(root, name, STORY)
     desk = MemoryDesk(answers=lambda asking: "1" if asking.kind == "menu" else "As you think best.")
-    plan = Plan(project=str(root), tier=tier, values={"story_file": STORY})
+    plan = RunPlan(project=str(root), tier=tier, values={"story_file": STORY})
     (root / OUT).mkdir(parents=True, exist_ok=True)
     (root / STORY).write_text(STORY_TEXT)
     return play(
@@ -90,6 +90,7 @@ def test_the_first_generations_checklist_has_exactly_nineteen_items(corpus: Corp
     assert len(review_brief.installed(packages.load(str(corpus.project(fetcher.THIRD))), "bmm").items) == 19
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", list(REVIEWS))
 def test_a_review_that_a_person_runs_asks_no_more_than_before(corpus: Corpus, tmp_path: Path, version: str) -> None:
     root = installed(corpus, version, tmp_path)

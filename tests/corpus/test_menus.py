@@ -86,6 +86,7 @@ def test_a_list_of_categories_with_explanations_is_one_menu(corpus: Corpus) -> N
     assert [option.key for option in detection.options] == ["1", "2", "3", "4", "5", "6", "7"]
 
 
+@pytest.mark.long
 def test_a_fenced_menu_counts_only_as_the_menu_of_its_own_step(corpus: Corpus) -> None:
     shown = [(text, whole) for _, whole in steps(corpus) for code, text in blocks(whole) if code]
     assert len(shown) >= 10

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.entry.preflight_validation import validate
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.package.packages import Package
+from interlock.workflow.package.packages import Invocation, Package
 from scripts.fetch_bmad_corpus import FIRST, SECOND, THIRD
 from tests.corpus.commands import commands as commands_of
 from tests.corpus.conftest import Corpus

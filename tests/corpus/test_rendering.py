@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation
+from interlock.workflow.entry.workflow_entry_wrapper import locate
 from interlock.workflow.errors import WorkflowNotRendered
 from interlock.workflow.package import packages, rendering
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.package.packages import Package
+from interlock.workflow.package.packages import Invocation, Package
 from interlock.workflow.runs import starting
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from scripts.fetch_bmad_corpus import THIRD
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import installed as install
@@ -35,7 +35,9 @@ def test_b4_a_build_is_rendered_and_entered_where_its_workflow_says(
         return f"Done.\n{DONE}"
 
     player = Player(part)
-    outcome = play(root, player, skill=skill, plan=Plan(project=str(root), tier=1, yolo=True, brief="Add a greeting."))
+    outcome = play(
+        root, player, skill=skill, plan=RunPlan(project=str(root), tier=1, yolo=True, brief="Add a greeting.")
+    )
     assert outcome.state.outcome == "COMPLETED" and outcome.state.completed_steps == steps
     assert not [prompt for prompt in player.prompts if SOURCE.search(prompt)], "no placeholder reached the agent"
     first = player.prompts[0]
@@ -49,7 +51,7 @@ def test_b4_where_a_spec_is_resumed_the_agent_says_which_step_it_leads_to(corpus
     async def part(part: Part) -> str:
         return '{"step": "completed", "next": "step-04-review.md"}' if part.step == "1" else DONE
 
-    plan = Plan(project=str(root), tier=1, yolo=True)
+    plan = RunPlan(project=str(root), tier=1, yolo=True)
     outcome = play(root, Player(part), skill="/bmad-build-auto", plan=plan)
     assert outcome.state.completed_steps == [1, 4], "a review that has ended does not lead back to the implementation"
 
@@ -68,7 +70,7 @@ def test_b4_without_uv_nothing_is_begun(corpus: Corpus, tmp_path: Path, monkeypa
     with pytest.raises(WorkflowNotRendered) as error:
         rendering.rendered(*build(root))
     assert error.value.code == "workflow_not_rendered" and error.value.details["missing"] == "uv"
-    assert starting.preview(starting.locate("/bmad-build", str(root)))["renders"], "it can still be looked at"
+    assert starting.preview(locate("/bmad-build", str(root)))["renders"], "it can still be looked at"
 
 
 def test_b4_a_renderer_that_fails_is_quoted(corpus: Corpus, tmp_path: Path) -> None:
@@ -108,6 +110,6 @@ def test_b13_a_skill_that_is_one_prompt_pretends_to_no_steps(corpus: Corpus, tmp
         return f"Done.\n{DONE}"
 
     player = Player(part)
-    play(root, player, skill=single[0].invocation, plan=Plan(project=str(root), tier=1, yolo=True))
+    play(root, player, skill=single[0].invocation, plan=RunPlan(project=str(root), tier=1, yolo=True))
     assert not re.search(r"^# Step", player.prompts[0], re.MULTILINE)
-    assert starting.preview(starting.locate(single[0].invocation, str(root)))["one_prompt"]
+    assert starting.preview(locate(single[0].invocation, str(root)))["one_prompt"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.package import packages
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model, changed_sources
 from tests.corpus.conftest import Corpus
@@ -49,10 +49,11 @@ def run(
     document = RUNS[name][0] if name in RUNS else "_bmad-output/planning-artifacts/epics.md"
     model = Model(root, name, document)
     desk = MemoryDesk(answers=lambda asking: "1" if asking.kind == "menu" else "As you think best.")
-    plan = Plan(project=str(root), tier=tier, yolo=yolo, brief=brief)
+    plan = RunPlan(project=str(root), tier=tier, yolo=yolo, brief=brief)
     return play(root, Player(model), skill=skill, desk=desk, plan=plan), model
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-NFR14", "BMAD-UO.2b", "BMAD-FR2")
 @pytest.mark.parametrize("name", list(RUNS))
 def test_a_workflow_of_the_first_generation_is_taken_to_its_document(
@@ -96,6 +97,7 @@ def test_one_workflow_of_each_generation_is_run(
     assert sources(root) == before and not outcome.desk.asked
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-NFR14")
 def test_nothing_is_added_below_the_installed_package_by_a_workflow_that_names_it(
     corpus: Corpus, tmp_path: Path
@@ -122,6 +124,7 @@ def test_the_loop_of_dev_story_is_no_infinite_one(corpus: Corpus, tmp_path: Path
     assert outcome.state.steps["step_5"].visit == 2 and outcome.state.steps["step_9"].visit == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-FR18", "BMAD-E3.2")
 @pytest.mark.parametrize("version", list(fetcher.HASHES))
 def test_every_installed_workflow_runs_to_its_end(corpus: Corpus, tmp_path: Path, version: str) -> None:
@@ -130,7 +133,7 @@ def test_every_installed_workflow_runs_to_its_end(corpus: Corpus, tmp_path: Path
     ended = {}
     for skill in packages.load(str(root)).of_type("workflows"):
         model = Model(root, skill.name, f"_bmad-output/{skill.module}-{skill.name}.md")
-        plan = Plan(project=str(root), tier=1, yolo=True)
+        plan = RunPlan(project=str(root), tier=1, yolo=True)
         ended[skill.invocation] = play(root, Player(model), skill=skill.invocation, plan=plan).state.outcome
     assert len(ended) >= 25 and {name for name, outcome in ended.items() if outcome != "COMPLETED"} == set()
     assert sources(root) == before

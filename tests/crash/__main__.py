@@ -18,12 +18,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="repeat the decisions of an earlier storm")
     parser.add_argument("--keep", action="store_true", help="keep the files also when nothing is wrong")
     parser.add_argument("--migrations", action="store_true", help="kill processes that migrate a ledger instead")
+    parser.add_argument("--postgres", action="store_true", help="with a ledger on PostgreSQL")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
     with tempfile.TemporaryDirectory(prefix="il-") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
         started = time.monotonic()
-        problems = (migrations if options.migrations else storm)(options.kills, seed, options.keep)
+        problems = (
+            migrations(options.kills, seed, options.keep)
+            if options.migrations
+            else storm(options.kills, seed, options.keep, postgres=options.postgres)
+        )
     for problem in problems:
         print(problem, file=sys.stderr)
     verdict = f"{len(problems)} problems" if problems else "nothing was lost"

@@ -169,11 +169,11 @@ def _given(text: str) -> list[tuple[str, bool]]:
 def _doctor(home: Home) -> list[str]:
     """Nothing but leftovers of the killed, and nothing at all once they are swept."""
     problems = []
-    for finding in home.doctor()["findings"]:
-        if finding["level"] != "info" and not _LEFT.search(finding["what"]):
+    for finding in home.doctor().findings:
+        if finding.level != "info" and not _LEFT.search(finding.what):
             problems.append(f"doctor: {finding}")
     home.doctor(repair=True)
     after = home.doctor()
-    if not after["healthy"]:
+    if not after.healthy:
         problems.append(f"doctor after repair: {after}")
     return problems

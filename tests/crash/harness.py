@@ -15,11 +15,14 @@ from random import Random
 import interlock
 from tests.crash.checks import check
 from tests.crash.worker import MEMBERS, TEAM
+from tests.postgres import on_postgres
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOOK = "hook"
 """The hook command itself, for a member that works at the same time."""
 SLOTS = (*MEMBERS, "founder", HOOK)
+PATIENCE = 100
+"""Seconds after which a worker is taken to hang: on a busy machine, a start alone takes some."""
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Storm:
     directory: Path
     lives: list[Life] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    postgres: bool = False
 
     @property
     def home(self) -> str:
@@ -51,6 +55,8 @@ class Storm:
     def run(self) -> list[str]:
         """Kill `kills` workers; answers what is wrong afterwards."""
         rng = Random(self.seed)
+        if self.postgres:
+            on_postgres(self.home)
         home = interlock.connect(self.home)
         team = home.create_team(TEAM)
         team.configure({"task_limit": 100_000, "inbox_limit": 100_000})
@@ -109,16 +115,17 @@ class Storm:
         with open(self.directory / f"{slot}-{seed}.err", "wb") as errors, open(self.out(life), "wb") as out:
             life.process = subprocess.Popen(
                 [sys.executable, "-m", *command],
-                cwd=ROOT, stdout=out, stderr=errors, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
+                cwd=ROOT, stdout=out, stderr=errors,
+                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}", "INTERLOCK_BUSY_TIMEOUT": "60"},
             )  # fmt: skip
         self.lives.append(life)
         return life
 
     def _await(self, life: Life) -> None:
         try:
-            life.process.wait(30)
+            life.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.problems.append(f"{life.slot}-{life.seed} did nothing for 30 s")
+            self.problems.append(f"{life.slot}-{life.seed} did nothing for {PATIENCE} s")
             life.process.kill()
 
     def _bury(self, life: Life) -> None:
@@ -136,10 +143,10 @@ def let_live(process: subprocess.Popen[bytes], seconds: float) -> None:
         return
 
 
-def storm(kills: int, seed: int, keep: bool = False) -> list[str]:
+def storm(kills: int, seed: int, keep: bool = False, *, postgres: bool = False) -> list[str]:
     """Run one storm in a directory of its own; what is wrong afterwards, with the command that does it again."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
-    problems = Storm(seed, kills, directory).run()
+    problems = Storm(seed, kills, directory, postgres=postgres).run()
     if problems:
         problems.append(f"again: python -m tests.crash --kills {kills} --seed {seed}    (files: {directory})")
     elif not keep:

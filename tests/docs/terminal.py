@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 MARK = "\x01end of command\x01"
 ENDED = re.compile(rf"{MARK}(\d+)\n")
 SHOWN_HOME = "/home/you"
@@ -23,9 +23,9 @@ EVENED = (
     (re.compile(r"\bQ-[0-9a-f]{8,}\b"), "<question>"),
     (re.compile(r"\bshutdown-[0-9a-f]{8,}\b"), "<request>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?=[ T-])(?:[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)?)?"), "<day>"),
-    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d(Z|\b)"), "<time>"),
     (re.compile(r"\bjust now\b|\b\d+ ?\w+ ago\b|\bin \d+ ?(seconds?|minutes?|s|min)\b"), "<then>"),
-    (re.compile(r"\b\d+(\.\d+)? ?(ms|s)\b"), "<span>"),
+    (re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|min)\b"), "<span>"),
     (re.compile(r"\s+"), " "),
 )
 

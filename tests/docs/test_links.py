@@ -13,7 +13,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 VERB = re.compile(r"`interlock (?:--?[a-z]+ )*([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
-TARGET = re.compile(r"\bmake ([a-z]+)\b")
+TARGET = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)\b")
 ARROW = re.compile(r"^ *([a-z_]+) --> ([a-z_]+)", re.MULTILINE)
 
 
@@ -76,7 +76,7 @@ def test_every_verb_that_is_named_exists() -> None:
 
 
 def test_every_target_of_make_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     unknown = []
     for page in pages():
         text = page.read_text(encoding="utf-8")

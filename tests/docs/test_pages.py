@@ -112,7 +112,8 @@ class Reader:
             assert fits, f"{block.place}: {command!r} printed:\n{printed}\nand the page shows:\n" + "\n".join(output)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.long
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", [page for page in pages() if any(b.kind in RUNNABLE for b in blocks(page))],
                          ids=name_of)  # fmt: skip
 def test_a_page_works_as_it_is_written(page: Path, tmp_path: Path) -> None:

@@ -43,12 +43,12 @@ class Place:
     @contextmanager
     def over_http(self) -> Iterator[str]:
         """Its address, while it runs."""
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
-        process = subprocess.Popen([*self.command(), str(port)], stdin=subprocess.DEVNULL)
+        words = [*self.command(), "http"]
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         try:
-            end = time.monotonic() + 60
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            end = time.monotonic() + 100
             while True:
                 try:
                     socket.create_connection(("127.0.0.1", port), 1).close()
@@ -58,7 +58,7 @@ class Place:
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
 
     @property
     def memories(self) -> list[dict[str, object]]:
@@ -72,6 +72,8 @@ class Place:
 
 def living(text: str) -> list[int]:
     """The processes whose command line has this text."""
-    listed = subprocess.run(["ps", "-ww", "-eo", "pid,stat,command"], capture_output=True, text=True, timeout=30).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,stat,command"], capture_output=True, text=True, timeout=100
+    ).stdout
     rows = (line.split(None, 2) for line in listed.splitlines())
     return [int(row[0]) for row in rows if len(row) == 3 and text in row[2] and "Z" not in row[1]]

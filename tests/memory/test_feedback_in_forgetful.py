@@ -10,6 +10,8 @@ from tests.memory.test_in_runs import Place
 from tests.workflow.stage import SKILL
 from tests.workflow.test_in_a_team import Place as Project
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.req("BMAD-7.8.1", "BMAD-7.8.2", "BMAD-7.8.3", "BMAD-7.8.4", "BMAD-FR64", "BMAD-E7.7", "BMAD-4.1.5")
 def test_feedback_is_kept_in_forgetful_and_heeded_by_the_next_run(tmp_path: Path) -> None:

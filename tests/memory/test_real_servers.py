@@ -17,7 +17,8 @@ from interlock.memory.serena import Serena
 from interlock.memory.store import MemoryRefused
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
-from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator, Session
+from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator
+from interlock.workflow.state.document import WorkflowState
 from scripts.fetch_memory_servers import WHERE
 from tests.memory.servers import PROGRAMS
 
@@ -59,9 +60,9 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
 def test_the_real_forgetful_keeps_finds_and_links(forgetful: Forgetful, tmp_path: Path) -> None:
     patient = RetryingMemory(forgetful, str(tmp_path / "out"), ManualClock())
     curator = PostWorkflowCurator(MemoryBridge(patient, ORIGIN))
-    said = {"kind": "decided", "text": "Chose PostgreSQL over MongoDB for the orders", "at": ""}
+    said = {"kind": "architecture", "text": "Chose PostgreSQL over MongoDB for the orders", "importance": 10}
     fixed = {"kind": "fixed", "text": "section Goals missing", "solution": "Added the section Goals", "at": ""}
-    session = Session(ORIGIN.skill, ORIGIN.workflow_id, steps=3, learned=(said, fixed))
+    session = WorkflowState(ORIGIN.workflow_id, ORIGIN.skill, learned=[said, fixed])
     first = curator.curate(session, seconds=60.0).written
     assert len(first.kept) == 3 and all(one.id for one in first.kept) and not first.queued
     again = curator.curate(session, seconds=60.0).written
@@ -73,7 +74,7 @@ def test_the_real_forgetful_keeps_finds_and_links(forgetful: Forgetful, tmp_path
     assert found.importance == 10 and found.linked and found.tagged("workflow_id") == "w1"
     assert patient.recall("orders", project_id="another").memories == ()
     with pytest.raises(MemoryRefused):
-        forgetful._execute("create_memory", {"title": "only"}, 5.0)
+        forgetful._execute("create_memory", {"title": "only"}, 60.0)
     assert patient.condition().status == "AVAILABLE"
     patient.close()
 
@@ -89,7 +90,7 @@ def test_the_real_serena_tells_what_it_knows_of_the_project(tmp_path: Path) -> N
     words += ["--context", "claude-code", "--agent-interface", "tools", "--project", "."]
     words += ["--enable-web-dashboard", "false"]
     serena = Serena(McpConnection("Serena", command=words, directory=str(project)))
-    (found,) = serena.recall("the style of the code", project_id="project", time_limit=10.0).memories
+    (found,) = serena.recall("the style of the code", project_id="project", time_limit=60.0).memories
     assert "Format with ruff." in found.content and found.relevance > 0
-    assert serena.recall("deployment", project_id="project", time_limit=10.0).memories == ()
+    assert serena.recall("deployment", project_id="project", time_limit=60.0).memories == ()
     serena.close()

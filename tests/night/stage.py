@@ -22,24 +22,28 @@ from tests.behaviours.driving import until
 from tests.behaviours.repository import Repository
 
 TEAM, BRANCH = "night", "interlock/night"
-PATIENCE = 100.0
+PATIENCE = 250.0
 
 
 class Night:
-    """One night below `path`: `tests` are the repository's files that were there first, `plan` what is to be done."""
+    """One night below `path`: `tests` are the repository's files that were there first, `plan` what is to be done.
+    `beside` is another night of the same user, with another repository and team."""
 
-    def __init__(self, path: Path, tests: dict[str, str], plan: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, tests: dict[str, str], plan: dict[str, Any], *, team: str = TEAM, beside: Night | None = None
+    ) -> None:
         self.path = path
-        self.home = path / "home"
-        self.user = path / "user"
-        for made in (self.home, self.user, path / "marks"):
+        self.name, self.branch = team, f"interlock/{team}"
+        self.home = beside.home if beside else path / "home"
+        self.user = beside.user if beside else path / "user"
+        for made in (path, self.home, self.user, path / "marks"):
             made.mkdir(exist_ok=True)
         self.repository = Repository(path / "project")
         self.tests = len(tests)
         self.repository.commit("What is wanted", **{"tests/__init__.py": "", **tests})
         self._unfinished_business()
         self.plan = path / "plan.yaml"
-        common = {"team": TEAM, "workdir": "project", "isolation": "worktree"}
+        common = {"team": team, "workdir": "project", "isolation": "worktree"}
         self.plan.write_text(json.dumps({**common, **plan}))
         self.keys = tuple(plan["tasks"])
         self.environment = {
@@ -72,7 +76,7 @@ class Night:
     @property
     def team(self) -> Team:
         """The plan's team."""
-        return self._connected.team(TEAM)
+        return self._connected.team(self.name)
 
     def task(self, key: str) -> Task:
         """The plan's task of that key, as it is now."""
@@ -80,7 +84,7 @@ class Night:
 
     def done(self) -> set[str]:
         """The keys of what is done so far."""
-        if TEAM not in self._connected.teams():
+        if self.name not in self._connected.teams():
             return set()
         return {str(task.plan_key) for task in self.team.tasks() if task.state == "done"}
 
@@ -132,7 +136,7 @@ class Night:
     def alive(self) -> set[int]:
         """The processes of this night: all that carry its home, or the token of one of its runs."""
         pids = [row.pid for row in table.rows() if row.running]
-        begun = TEAM in self._connected.teams()
+        begun = self.name in self._connected.teams()
         tokens = {session_token(run.session) for key in self.keys for run in self.team.runs(key)} if begun else set()
         marks = [f"INTERLOCK_HOME={self.home}", *(f"INTERLOCK_RUN_TOKEN={token}" for token in tokens if token)]
         return {pid for mark in marks for pid in table.marked(pids, mark)} - {os.getpid()}

@@ -55,6 +55,7 @@ class Models:
         return call("apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
 
 
+@pytest.mark.long
 def test_a_short_night_of_claude_code_and_codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models = Models(tmp_path)
     with Endpoint(most=150, ada=models.play, bob=models.play) as endpoint:

@@ -10,10 +10,12 @@ from tests.agents.acting import recorded
 from tests.night.short_night import FALSE, LIE, LIMIT, QUESTION, WORK, ShortNight
 from tests.night.stage import player
 
+pytestmark = pytest.mark.long
+
 PLAYER = Path(__file__).with_name("short_player.py")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_short_night(tmp_path: Path) -> None:
     member = player(tmp_path, PLAYER, work=WORK, false=FALSE, lie=LIE, limit=LIMIT, question=QUESTION)
     with ShortNight(tmp_path, {"ada": member, "bob": member}) as night:

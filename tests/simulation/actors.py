@@ -14,11 +14,13 @@ from interlock.runner import completion
 from interlock.runner import verify as checking
 from interlock.runner.executor import Result
 from interlock.runner.recovery_scan import RecoveryFinding
-from interlock.runner.scheduler import Scheduler
+from interlock.runner.scheduler import PollReport, Scheduler
 from tests.simulation.agents import Voice
 from tests.simulation.world import SimulatedEyes, World
 
 INTERVAL = 15.0
+DECIDED = ("review", "blocked", "awaiting-response", "deadletter")
+"""States in which a task waits for a person."""
 
 
 class Actor(Protocol):
@@ -26,6 +28,9 @@ class Actor(Protocol):
 
     def step(self) -> None:
         """Take it."""
+
+    def crash(self) -> None:
+        """Its process ends, now."""
 
 
 class Ghost:
@@ -38,6 +43,9 @@ class Ghost:
     def step(self) -> None:
         self.left -= 1
         self._voice.speak()
+
+    def crash(self) -> None:
+        self.left = 0
 
 
 class Worker:
@@ -82,6 +90,7 @@ class Worker:
     def crash(self) -> None:
         """The runner dies; its program may live on."""
         self._world.say(f"{self._member}: its runner dies")
+        self._world.fault("its process dies")
         self._world.alive[self.process] = False
         if self.voice is not None:
             self._haunt(self.voice)
@@ -202,6 +211,7 @@ class Joined:
     def crash(self) -> None:
         """Its process dies."""
         self._world.say(f"{self._member}: its program dies")
+        self._world.fault("its process dies")
         self._world.alive[self.process] = False
         if self.voice is not None:
             self._haunt(self.voice)
@@ -245,21 +255,29 @@ class Person:
                 ("releases", lambda: team.release(some)),
                 ("cancels", lambda: team.cancel(some, cascade=world.chance(0.3)) if world.chance(0.3) else None),
                 ("ends all sessions of", lambda: team.session_end() if _unverified(team) else None),
+                ("deletes", lambda: team.delete(some) if world.chance(0.3) else None),
+                ("pauses everything, not", lambda: team.pause(reason="lunch")),
+                ("resumes everything, not", team.resume),
                 ("asks to stop, not", lambda: team.request_shutdown("j0", reason="enough")),
                 ("reads mail, not", lambda: [team.read(name) for name in ("m0", "j0", "lead")]),
                 ("lets wait", lambda: team.depend(some, on=world.rng.choice(tasks).id)),
             ])  # fmt: skip
             world.attempt("human", f"{name} {some}", verb)
 
+    def crash(self) -> None:
+        """The command dies; the person is not told how it went."""
+
     def answer(self, favour: float = 0.6) -> None:
         """Decide one thing that waits for somebody."""
         world, team = self._world, self._world.team()
-        waiting = [t for t in team.tasks() if t.state in ("review", "blocked", "deadletter") and t.verifying is None]
+        waiting = [t for t in team.tasks() if t.state in DECIDED and t.verifying is None]
         if not waiting:
             return
         task = world.rng.choice(waiting)
         if task.state == "blocked":
             world.attempt("human", f"unblocks {task.id}", lambda: team.unblock(task.id))
+        elif task.state == "awaiting-response":
+            world.attempt("human", f"replies about {task.id}", lambda: team.reply(task.id, "the first"))
         elif task.state == "deadletter":
             world.attempt("human", f"retries {task.id}", lambda: team.retry(task.id))
         elif world.chance(favour):
@@ -305,9 +323,7 @@ class Janitor:
     def step(self) -> None:
         world = self._world
         if world.chance(0.03):
-            world.say(f"{self._name}: starts again")
-            world.alive[self._process] = False
-            self._begin()
+            self.crash()
         elif self._checking:
             task, run = self._checking.pop()
             world.attempt(self._name, f"has checked {task.id}.{task.run}", lambda: self._decide(task, run))
@@ -321,7 +337,13 @@ class Janitor:
             found = world.attempt(self._name, "looks", self._scheduler.look)
             self._found = found or []
 
-    def poll(self) -> dict[str, Any]:
+    def crash(self) -> None:
+        """Its process dies, and another one takes its place."""
+        self._world.say(f"{self._name}: starts again")
+        self._world.alive[self._process] = False
+        self._begin()
+
+    def poll(self) -> PollReport:
         """A whole poll at once, with what it has to check."""
         answer = self._scheduler.poll()
         for task, run in self._checking:

@@ -116,7 +116,7 @@ class Voice:
         """Send a report, and note it when it moved the task: it may do so once."""
         note = envelope["payload"]["notes"]
         self._said.append(envelope)
-        seq = self.world.teams[0].events()[1]
+        seq = self.world.teams[0].head()
         answer = self._send(envelope)
         if answer is not None and answer.get("applied"):
             moved = [event.type for event in self.world.teams[0].events(seq)[0] if event.task_id == self.task]
@@ -145,6 +145,11 @@ class Voice:
         with self.world.workspace().act(Principal(self.member, self.session, process=self._living())) as act:
             task = finish.complete(act, find(act.rows, self.task), summary="done, I think", verifier=self._mark())
         self._checking = task if task.verifying is not None else None
+
+    def _ask(self) -> None:
+        found = self.world.row(self.task)
+        if found is not None and found.review != self.member:  # A reviewer may ask about any run.
+            self.team().ask(self.task, "which of both?", held=self.world.chance(0.5))
 
     def _decide(self, task: Task) -> None:
         """The check that it had begun has ended."""
@@ -183,5 +188,8 @@ class Voice:
             ("blocks", lambda: team.block(task, reason="no key")),
             ("unblocks", lambda: team.unblock(task)),
             ("logs to", lambda: team.update(task, log="on my way")),
+            ("asks about", self._ask),
+            ("wants a retitled", lambda: team.update(task, subject="Renamed")),
+            ("lets stop, if it was asked, not", lambda: team.answer_shutdown(approve=self.world.chance(0.3))),
         ])  # fmt: skip
         self.world.attempt(self.member, f"{name} {self.run_id}", verb)

@@ -6,8 +6,8 @@ left, and nothing may stay in anybody's hands. At last honest workers and a pati
 
 from __future__ import annotations
 
-import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -17,35 +17,36 @@ from interlock.core.unit_of_work import Principal
 from interlock.doctor.invariants import faults
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import FINAL
+from interlock.runner.scheduler import PollReport
 from tests.simulation.actors import INTERVAL, Actor, Ghost, Janitor, Joined, Person, Worker
 from tests.simulation.agents import Voice
-from tests.simulation.world import World
+from tests.simulation.world import MEMORY, Died, World
 
 STEPS = 220
 CHECK_EVERY = 40
 PATIENCE = 400
 """Rounds of honest work in which everything has to come to its end."""
-MEMORY = "/dev/shm"
 
 
-def play(seed: int, say: Callable[[str], None] = lambda line: None, steps: int = STEPS) -> None:
-    """Play one seed.
+def play(
+    seed: int, say: Callable[[str], None] = lambda line: None, steps: int = STEPS, *, postgres: bool = False,
+    disks: bool = True,
+) -> Counter[tuple[str, str]]:  # fmt: skip
+    """Play one seed; what it reached. `disks`: whether they fill up, which those of a server never do here.
 
     Raises:
         AssertionError: something that must always hold did not.
     """
-    with tempfile.TemporaryDirectory(prefix="interlock-sim-", dir=MEMORY if os.path.isdir(MEMORY) else None) as home:
-        world = World(seed, home, say)
+    with tempfile.TemporaryDirectory(prefix="interlock-sim-", dir=MEMORY) as home:
+        world = World(seed, home, say, postgres=postgres, disks=disks)
         try:
             _tell(world, steps)
+            return world.reached
         finally:
             world.close()
 
 
 def _tell(world: World, steps: int) -> None:
-    for name in ("m0", "m1", "m2", "j0", "j1"):
-        # Only who has an agent is given reviews by a runner.
-        world.teams[0].spawn(name, agent="scripted" if name in ("m1", "m2") else None)
     ghosts: list[Ghost] = []
 
     def haunt(voice: Voice) -> None:
@@ -63,9 +64,13 @@ def _tell(world: World, steps: int) -> None:
         world.pass_time()
         ghosts[:] = [ghost for ghost in ghosts if ghost.left > 0]
         actor: Actor = world.rng.choice([*workers, *workers, *joined, *janitors, person, *ghosts])
-        actor.step()
+        try:
+            actor.step()
+        except Died:
+            actor.crash()
         if number % CHECK_EVERY == 0:
             check(world)
+    world.safe()
     check(world)
     for one in (*workers, *joined):
         if world.alive[one.process]:
@@ -76,6 +81,7 @@ def _tell(world: World, steps: int) -> None:
     _end(world)
     check(world)
     check_results(world)
+    world.look_back()
 
 
 def check(world: World) -> None:
@@ -88,9 +94,8 @@ def check(world: World) -> None:
 def _aftermath(world: World, ghosts: list[Ghost]) -> None:
     """Everybody is dead, some still speak; schedulers are enough to take everything from their hands."""
     janitors = [Janitor(world, "scheduler 3"), Janitor(world, "scheduler 4")]
-    for _ in range(int(400 / INTERVAL)):
-        for janitor in janitors:
-            world.attempt("scheduler", "polls", janitor.poll)
+    for number in range(int(400 / INTERVAL)):
+        world.attempt("scheduler", "polls", janitors[number % 2].poll)
         for ghost in ghosts:
             if ghost.left > 0:
                 ghost.step()
@@ -99,7 +104,9 @@ def _aftermath(world: World, ghosts: list[Ghost]) -> None:
         for run in rows.runs.open():
             task = rows.tasks.get(run.task_id)
             assert task is not None
-            held = run.session.startswith("cli:") or task.state in ("blocked", "awaiting-response")
+            # What was answered is kept for the session that asked, until somebody claims it.
+            answered = task.state in ("ready", "backlog") and task.run == run.number
+            held = answered or run.session.startswith("cli:") or task.state in ("blocked", "awaiting-response")
             assert held, f"{run.id} is open for ever: the task is {task.state}, run {run}"
         for task in rows.tasks.select(states=["in-progress"]):
             assert str(task.session).startswith("cli:"), f"{task.id} is held for ever by {task.session}"
@@ -109,7 +116,7 @@ def _aftermath(world: World, ghosts: list[Ghost]) -> None:
             named = task.review not in (None, "none", HUMAN) and rows.team.member(str(task.review)) is not None
             assert named or task.id in asked, f"{task.id} is in review, and nobody knows"
     quiet = [janitor.poll() for janitor in janitors]
-    assert quiet == [{"actions": [], "actions_executed": 0}] * 2, f"schedulers find no rest: {quiet}"
+    assert quiet == [PollReport([], 0)] * 2, f"schedulers find no rest: {quiet}"
 
 
 def _end(world: World) -> None:

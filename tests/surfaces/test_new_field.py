@@ -17,15 +17,15 @@ MOST_FILES = 5
 CHANGES = {
     "model/task.py": [
         (
-            "class NewTask(TypedDict, total=False):",
+            "class TaskSpec(TypedDict, total=False):",
             '    colour: Annotated[str | None, TaskField("Its colour.", "C", longest=50, agents=True)]\n',
             "    body: Annotated[\n",
         ),
         ("class Task:", "    colour: str | None = None\n", "    blocked_by: list[str] = field"),
         ("SHOWN = (", '    "colour "\n', '    "context worktree'),
     ],
-    "storage/sqlite/tasks.py": [("columns = (", '        "colour",\n', "    )  # fmt: skip\n    coders")],
-    "storage/sqlite/__init__.py": [],
+    "storage/sql/tasks.py": [("columns = (", '        "colour",\n', "    )  # fmt: skip\n    coders")],
+    "storage/sql/__init__.py": [],
     "storage/sqlite/migrations/007_colour.sql": [],
 }
 """By file: below which line, what is added, and before what."""

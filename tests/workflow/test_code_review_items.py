@@ -8,8 +8,9 @@ import pytest
 
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, Examined, Finding
 from interlock.workflow.errors import StateConflict
-from interlock.workflow.reviews import code_review
+from interlock.workflow.reviews import outcome
 from interlock.workflow.reviews import story as stories
+from interlock.workflow.state import files
 from tests.workflow.reviewed import SMALL, STORY, STORY_TEXT, develop, issue, said, story_project
 from tests.workflow.stage import Player, script
 
@@ -54,12 +55,12 @@ def story(*lines: str, section: str = "## Senior Developer Review (AI)", heading
 
 FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "fix it", data={"level": "High", "id": "F1"})
 ROUND = Examined(CHANGES, "", (FOUND,)).as_dict()
-LINE = code_review.item(FOUND)
+LINE = outcome.item(FOUND)
 FIXED = Examined(APPROVE, "", details={"closed": [{"id": "F1", "verdict": "fixed"}]})
 
 
 def ticked(text: str, found: Examined, *rounds: dict[str, object]) -> str:
-    return code_review.ticked(text, stories.NOTES, "w1", rounds or (ROUND,), found)
+    return outcome.ticked(text, stories.NOTES, "w1", rounds or (ROUND,), found)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -116,10 +117,10 @@ def test_a_story_that_is_edited_meanwhile_keeps_what_was_written(tmp_path: Path)
         if (text := next(edits, None)) is not None:
             path.write_text(text)
 
-    assert stories.write(str(path), lambda text: f"{text}more\n", between=between) == "two\nmore\n"
+    assert files.change(str(path), lambda text: f"{text}more\n", between=between) == "two\nmore\n"
     assert path.read_text() == "two\nmore\n"
     with pytest.raises(StateConflict):
-        stories.write(str(path), lambda text: f"{text}!", between=lambda: path.write_text(path.read_text() + "."))
+        files.change(str(path), lambda text: f"{text}!", between=lambda: path.write_text(path.read_text() + "."))
     assert "!" not in path.read_text()
 
 

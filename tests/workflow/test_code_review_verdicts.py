@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.workflow.entry import verdicts
-from interlock.workflow.reviews import review_brief
+from interlock.workflow.reviews import checklist
 from interlock.workflow.reviews import story as stories
 
 
@@ -70,20 +70,18 @@ def test_any_text_gives_one_of_three_or_none(text: str) -> None:
     ],
 )  # fmt: skip
 def test_an_item_is_evaluated_however_it_is_written(line: str) -> None:
-    found = review_brief.evaluated(["a", "b", "c"], {"one": f"First.\n{line}\nMore."})
+    found = checklist.evaluated(["a", "b", "c"], {"one": f"First.\n{line}\nMore."})
     assert [one.result for one in found] == ["not evaluated", "not evaluated", "pass"]
 
 
 def test_one_reviewer_that_fails_an_item_outweighs_the_others() -> None:
-    found = review_brief.evaluated(
-        ["a"], {"one": "1. PASS: fine", "two": "1. FAIL: src/a.py:9 is not", "three": "1. N/A"}
-    )
+    found = checklist.evaluated(["a"], {"one": "1. PASS: fine", "two": "1. FAIL: src/a.py:9 is not", "three": "1. N/A"})
     assert (found[0].result, found[0].by, found[0].note) == ("fail", ("two",), "src/a.py:9 is not")
 
 
 @given(st.lists(st.text(max_size=80), max_size=20))
 def test_every_item_is_reported_once_whatever_is_said(said: list[str]) -> None:
-    found = review_brief.evaluated(review_brief.ITEMS, {str(number): text for number, text in enumerate(said)})
+    found = checklist.evaluated(checklist.ITEMS, {str(number): text for number, text in enumerate(said)})
     assert [one.number for one in found] == list(range(1, 20))
     assert all(one.result in ("pass", "fail", "n/a", "not evaluated") for one in found)
 

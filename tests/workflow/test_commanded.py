@@ -78,6 +78,7 @@ def test_a_run_is_begun_looked_at_rolled_back_and_taken_on_in_words(tmp_path: Pa
         say("cancel")
 
 
+@pytest.mark.long
 def test_a_rollback_on_the_command_line_lists_previews_and_does_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
     assert place("run", SKILL, "--agent", place.agent(), "--tier", "1")["outcome"] == "COMPLETED"
@@ -122,7 +123,7 @@ def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
 
     def chat(text: str) -> Any:
         said = home.chat("plan-app", text, session_id="s1")
-        return home.locate(said["task_id"], project="plan-app").task(said["task_id"])
+        return home.locate(said.task_id, project="plan-app").task(said.task_id)
 
     assert (chat("status").state, chat("status").type) == ("ready", None), "there is nothing yet that it could be about"
     for task in home.group_tasks("s1"):
@@ -141,9 +142,9 @@ def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
     assert team.workflow_run()["completed_count"] < before
     wrong = chat("/bmad:invalid")
     assert wrong.state == "done" and "/bmad:" in str(wrong.output)
-    assert home.chat("plan-app", "status", session_id="s2")["status"] == "QUEUED", "another session has no workflow"
-    (group,) = [one for one in home.task_groups()[0] if one["task_group_id"] == "s1"]
-    assert group["task_count"] == len(home.group_tasks("s1")) == 9
+    assert home.chat("plan-app", "status", session_id="s2").status == "QUEUED", "another session has no workflow"
+    (group,) = [one for one in home.task_groups()[0] if one.id == "s1"]
+    assert group.task_count == len(home.group_tasks("s1")) == 9
 
 
 STRUCK = """
@@ -160,6 +161,7 @@ interlock.connect().chat("plan-app", "status", session_id="s1")
 """A real process that ends while it carries out a chat command."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["killed", "failed"])
 def test_a_chat_command_that_was_cut_off_leaves_no_task_behind(tmp_path: Path, end: str) -> None:
     place, home, team = driven(tmp_path)
@@ -173,9 +175,10 @@ def test_a_chat_command_that_was_cut_off_leaves_no_task_behind(tmp_path: Path, e
     assert end == "killed" or "the disk is gone" in process.stderr
     assert [(task.id, task.state) for task in team.tasks()] == before, "nobody waits for an answer that never comes"
     said = home.chat("plan-app", "status", session_id="s1")
-    assert (said["status"], "steps" in str(team.task(said["task_id"]).output)) == ("COMPLETE", True)
+    assert (said.status, "steps" in str(team.task(said.task_id).output)) == ("COMPLETE", True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["workflows: [a, {", "workflows: 5", "workflows:\n  bmm/make-plan: required\n"])
 def test_no_run_begins_without_the_settings_that_its_project_has_for_it(tmp_path: Path, text: str) -> None:
     place = Place(tmp_path)
@@ -196,6 +199,7 @@ def test_a_name_that_two_modules_have_is_said_to_be_of_both(tmp_path: Path) -> N
     assert place("show", SKILL)["skill"] == SKILL
 
 
+@pytest.mark.long
 def test_status_for_people_keeps_the_lines_of_what_is_asked(tmp_path: Path) -> None:
     place = Place(tmp_path, steps=6)
     place("run", SKILL, "--agent", place.agent(), "--tier", "3")

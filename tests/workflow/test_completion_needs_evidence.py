@@ -12,7 +12,7 @@ from interlock.workflow.engine import evidence
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.step import Step
-from interlock.workflow.state.document import Plan, Proof
+from interlock.workflow.state.document import Proof, RunPlan
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play, project, writes
 
 PLAN = "_bmad-output/plan.md"
@@ -37,7 +37,7 @@ def test_an_agent_that_writes_nothing_completes_nothing(tmp_path: Path) -> None:
         prompts.append(part.prompt)
         return DONE
 
-    outcome = run(root, liar, plan=Plan(project=str(root), tier=1, yolo=True))
+    outcome = run(root, liar, plan=RunPlan(project=str(root), tier=1, yolo=True))
     assert outcome.ending.kind == "parked" and outcome.state.completed_steps == []
     told, again = prompts[1], prompts[2]
     assert f"{PLAN} does not exist" in told and "# Step 1: " not in told, "first it is told what is missing"
@@ -280,7 +280,7 @@ def test_where_nobody_chose_a_tier_a_brief_is_not_interrupted(
         return DONE
 
     desk = MemoryDesk(answers=lambda asking: "confirm")
-    outcome = run(root, part, honest=True, desk=desk, plan=Plan(project=str(root), brief=brief, tier=tier))
+    outcome = run(root, part, honest=True, desk=desk, plan=RunPlan(project=str(root), brief=brief, tier=tier))
     assert outcome.state.outcome == "COMPLETED"
     assert [one.kind for one in desk.asked.values()] == ["checkpoint"] * asked
 
@@ -292,7 +292,7 @@ def test_no_checkpoint_comes_after_the_last_step(tmp_path: Path) -> None:
     async def part(part: Part) -> str:
         return DONE
 
-    plan = Plan(project=str(root), tier=2, domain="finance")
+    plan = RunPlan(project=str(root), tier=2, domain="finance")
     outcome = run(root, part, honest=True, plan=plan)
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project, script, writes
 
 
@@ -102,7 +102,7 @@ def test_thresholds_that_change_count_at_the_next_decision(tmp_path: Path) -> No
 )
 def test_a_regulated_domain_adds_validation_gates(tmp_path: Path, domain: str | None, gates: list[str]) -> None:
     root = project(tmp_path / "p")
-    plan = Plan(project=str(root), tier=1, domain=domain)
+    plan = RunPlan(project=str(root), tier=1, domain=domain)
     player = Player(script(DONE))
     outcome = play(root, player, plan=plan, desk=MemoryDesk(answers=lambda asking: "yes"))
     assert outcome.state.outcome == "COMPLETED" and outcome.state.completed_steps == [1, 2, 3, *gates]
@@ -115,7 +115,7 @@ def test_a_gate_that_fails_is_mended_before_the_workflow_ends(tmp_path: Path) ->
     root = project(tmp_path / "p")
     failed = '{"step": "completed", "verdict": "FAILED", "issues": ["names in clear text"]}'
     turns = [DONE, DONE, DONE, failed, '{"step": "completed", "verdict": "PASSED"}']
-    plan = Plan(project=str(root), tier=1, domain="healthcare")
+    plan = RunPlan(project=str(root), tier=1, domain="healthcare")
     player = Player(script(*turns))
     outcome = play(root, player, plan=plan, desk=MemoryDesk(answers=lambda asking: "yes"))
     assert outcome.state.outcome == "COMPLETED" and "names in clear text" in player.prompts[4]
@@ -126,7 +126,7 @@ def test_a_run_classifies_its_project_and_suggests_a_tier(tmp_path: Path) -> Non
     root = project(tmp_path / "p")
     (root / "src").mkdir()
     (root / "pyproject.toml").write_text("")
-    plan = Plan(project=str(root), brief="Fix a typo in the readme")
+    plan = RunPlan(project=str(root), brief="Fix a typo in the readme")
     outcome = play(root, Player(writes(root)), plan=plan)
     assert (outcome.state.plan.project_type, outcome.state.plan.tier) == ("brownfield", 0)
     decided = {one["kind"]: one["why"] for one in outcome.state.decisions}

@@ -23,14 +23,14 @@ from interlock.workflow.state.document import (
     WAITING_USER,
     WorkflowState,
 )
-from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, script, writes
+from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, script, ways_to_end, writes
 
 
 @pytest.mark.req("BMAD-states", "BMAD-2b.10.4")
 def test_the_nine_states_and_a_way_to_the_end_from_each() -> None:
     assert set(STATES) == set(machine.MOVES) and len(STATES) == 9
     for state in STATES:
-        way = machine.ways_to_end(state)
+        way = ways_to_end(state)
         assert way[0] == state and way[-1] == TERMINAL
         assert all(b in machine.MOVES[a] for a, b in zip(way, way[1:], strict=False))
     assert machine.MOVES[TERMINAL] == frozenset()

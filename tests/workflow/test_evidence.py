@@ -12,7 +12,7 @@ from interlock.workflow.engine.confidence_calculator import calculate
 from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.reviews.pre_final_review import PreFinalReview
-from interlock.workflow.state.document import Plan, StepRecord
+from interlock.workflow.state.document import RunPlan, StepRecord
 from tests.workflow.reviewed import SKILL, SMALL, Developer, issue, said, story_project
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 from tests.workflow.test_pre_final_review import verdict
@@ -28,11 +28,11 @@ def checkpoints(outcome: Outcome) -> list[str]:
 def test_a_checkpoint_that_no_signal_says_anything_about_shows_no_number(tmp_path: Path) -> None:
     root = project(tmp_path / "p", output="")
     desk = MemoryDesk(answers=lambda asking: "approve")
-    outcome = play(root, Player(script(DONE)), plan=Plan(project=str(root), tier=4), desk=desk)
+    outcome = play(root, Player(script(DONE)), plan=RunPlan(project=str(root), tier=4), desk=desk)
     first = checkpoints(outcome)[0]
     assert "no evidence" in first and "%" not in first
     assert "Everything that was done" in first and "approve / reject" in first, "the format of the default, 25"
-    record = outcome.state.steps["step_1"].as_dict()
+    record = outcome.state.as_dict()["steps"]["step_1"]
     assert record["confidence"] == 25.0 and "evidence" not in record, "the formula's default stays, for machines"
 
 
@@ -40,7 +40,7 @@ def test_a_checkpoint_that_no_signal_says_anything_about_shows_no_number(tmp_pat
 def test_a_checkpoint_shows_what_was_measured(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     desk = MemoryDesk(answers=lambda asking: "approve")
-    plan = Plan(project=str(root), tier=4)
+    plan = RunPlan(project=str(root), tier=4)
     outcome = play(root, Player(writes(root)), plan=plan, desk=desk, knowledge=Knowledge(relevance=90.0))
     assert "confidence 80.8 %" in checkpoints(outcome)[0] and "no evidence" not in checkpoints(outcome)[0]
     record = outcome.state.steps["step_1"]
@@ -51,7 +51,7 @@ def test_a_batch_names_the_steps_without_evidence_and_shows_all_of_them(tmp_path
     root = project(tmp_path / "p", steps=4, output="")
     turns = ['{"step": "completed", "verdict": "PASSED"}', DONE, '{"step": "completed", "verdict": "PASSED"}', DONE]
     desk = MemoryDesk(answers=lambda asking: "approve")
-    outcome = play(root, Player(script(*turns)), plan=Plan(project=str(root), tier=3), desk=desk)
+    outcome = play(root, Player(script(*turns)), plan=RunPlan(project=str(root), tier=3), desk=desk)
     (shown,) = checkpoints(outcome)
     assert "confidence 50 %, no evidence for Step 2: Part 2." in shown and "Everything that was done" in shown
 
@@ -75,7 +75,7 @@ def reviewed(tmp_path: Path, says: Any, *, models: dict[str, str] | None = None,
         return verdict("approve") if "about to be closed" in part.prompt else str(says(part))
 
     desk = MemoryDesk(answers=lambda asking: "yes")
-    plan = Plan(project=str(root), tier=3)
+    plan = RunPlan(project=str(root), tier=3)
     return play(
         root, Player(Developer(root)), skill=SKILL, plan=plan, desk=desk, subagents=Player(others), models=models,
         examinations=(CodeReview(), PreFinalReview()), **more,
@@ -118,7 +118,7 @@ def test_what_reviewers_said_before_something_was_mended_counts_no_longer(tmp_pa
 
     root = story_project(tmp_path)
     outcome = play(
-        root, Player(Developer(root)), skill=SKILL, plan=Plan(project=str(root), tier=3),
+        root, Player(Developer(root)), skill=SKILL, plan=RunPlan(project=str(root), tier=3),
         desk=MemoryDesk(answers=lambda asking: "yes"), subagents=Player(others),
         examinations=(CodeReview(), PreFinalReview()),
     )  # fmt: skip

@@ -10,16 +10,18 @@ import pytest
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import MemoryUnavailable
 from interlock.workflow.engine import decision_log
-from interlock.workflow.engine.ports import Choices, Knowledge
+from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.preferences import preferences
-from interlock.workflow.preferences.decision_memory import DecisionMemory
+from interlock.workflow.preferences.application import Choices
 from interlock.workflow.preferences.preferences import (
     NEGATIVE,
     PREFERENCE,
     Choice,
     Feedback,
+    Forgotten,
     Learned,
     Pattern,
     fix_situation,
@@ -27,7 +29,7 @@ from interlock.workflow.preferences.preferences import (
     plain,
     question_situation,
 )
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.behaviours.driving import until
 from tests.workflow.company import TEAM, Company
 from tests.workflow.stage import DONE, SKILL, MemoryDesk, Part, Player, play, project, script
@@ -213,7 +215,7 @@ def test_memory_is_looked_up_once_for_a_run_and_not_at_its_steps(tmp_path: Path)
 
 def stage(tmp_path: Path, learned: Learned, part: Any, **more: Any) -> Any:
     root = project(tmp_path / "p")
-    plan = Plan(project=str(root), **{"tier": 1, **more})
+    plan = RunPlan(project=str(root), **{"tier": 1, **more})
     return play(root, Player(part), knowledge=Knowledge(choices=Choices(learned)), desk=MemoryDesk(), plan=plan)
 
 
@@ -266,7 +268,7 @@ def test_a_menu_that_a_human_answers_is_remembered_with_what_was_recommended(tmp
     choices = Choices(Learned(), keep)
     play(
         root, Player(asking()), desk=MemoryDesk(answers=lambda asked: "Begin with tests"),
-        knowledge=Knowledge(choices=choices), plan=Plan(project=str(root), tier=1),
+        knowledge=Knowledge(choices=choices), plan=RunPlan(project=str(root), tier=1),
     )  # fmt: skip
     (choice,) = kept
     assert (choice.chosen, choice.recommended, choice.situation) == (plain(LABELS[1]), plain(LABELS[0]), SITUATION)
@@ -299,16 +301,16 @@ def test_a_way_of_mending_that_is_not_wanted_is_not_tried(tmp_path: Path) -> Non
 
 def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
     place = company(tmp_path, asking())
-    memory = DecisionMemory(LocalMemory(place.home.path, place.home._clock), "plan-app")
+    memory = MemoryBridge(LocalMemory(place.home.path, place.home._clock), Origin("plan-app"))
     pattern = Pattern("menu", SKILL, STEP, SITUATION, plain(LABELS[0]), "[S] Start building now", "Step 1: Part 1")
     given = (Feedback(NEGATIVE, "Don't do that again", pattern, at="1"), Feedback(PREFERENCE, "be brief", at="2"))
     for one in given:
-        assert memory.learn(one)
-    assert memory.chose(chose(LABELS[1], 3)) and memory.forget("F-x", "4")
-    found = memory.load(SKILL)
+        assert memory.keep(one)
+    assert memory.keep(chose(LABELS[1], 3)) and memory.keep(Forgotten("F-x", "4"))
+    found = memory.learned(SKILL)
     assert found.feedback == given and found.choices == (chose(LABELS[1], 3),)
     assert [one.id for one in found.forgotten] == ["F-x"]
-    assert memory.load("/another").choices == () and memory.load("/another").feedback == given
+    assert memory.learned("/another").choices == () and memory.learned("/another").feedback == given
 
 
 @pytest.mark.req("BMAD-7.8.1", "BMAD-7.8.3", "BMAD-FR63")
@@ -324,18 +326,19 @@ def test_it_is_said_in_the_chat_of_the_run(tmp_path: Path) -> None:
     assert "I will not choose [S] Start building now again" in said_in(place, "Don't do that again")
     assert "short sentences" in said_in(place, "Remember this preference: short sentences")
     ordinary = home.chat(TEAM, "Good choices are rare, aren't they?", session_id="garden")
-    assert place.team.task(ordinary["task_id"]).state == "ready", "conversation is no command"
+    assert place.team.task(ordinary.task_id).state == "ready", "conversation is no command"
 
 
 def said_in(place: Company, text: str) -> str:
     done = place.home.chat(TEAM, text, session_id="garden")
-    task = place.team.task(done["task_id"])
+    task = place.team.task(done.task_id)
     assert task.state == "done"
     return str(
         next(one.payload for one in place.team.events()[0] if one.type == "task.completed" and one.task_id == task.id)
     )
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.8.1", "BMAD-7.8.2", "BMAD-7.8.3", "BMAD-E7.7")
 def test_it_is_said_seen_and_undone_on_the_command_line(tmp_path: Path) -> None:
     place = Place(tmp_path)

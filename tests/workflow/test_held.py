@@ -13,7 +13,7 @@ import pytest
 
 from interlock.settings import known
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.behaviours.driving import until
 from tests.workflow.company import Company
 from tests.workflow.stage import SKILL, MemoryDesk, Part, Player, play, project, script, writes
@@ -131,7 +131,9 @@ def test_a_run_that_is_rolled_back_or_cancelled_while_it_is_held_lets_go(tmp_pat
 def test_a_program_that_takes_one_prompt_is_not_waited_for(tmp_path: Path) -> None:
     """There is no session to keep."""
     root = project(tmp_path / "p", **OVERSIGHT)
-    outcome = play(root, Player(script('{"step": "completed"}'), lasting=False), plan=Plan(project=str(root), tier=1))
+    outcome = play(
+        root, Player(script('{"step": "completed"}'), lasting=False), plan=RunPlan(project=str(root), tier=1)
+    )
     assert (outcome.ending.kind, outcome.seconds) == ("parked", 0.0)
     assert [one.held for one in outcome.desk.asked.values()] == [False]
 
@@ -146,7 +148,7 @@ def test_every_kind_of_pause_is_held_for_the_time_that_is_set(tmp_path: Path, ki
         "checkpoint": '{"step": "completed"}',
     }[kind]
     limits = Limits(selection=120.0)
-    outcome = play(root, Player(script(said)), limits=limits, plan=Plan(project=str(root), tier=1))
+    outcome = play(root, Player(script(said)), limits=limits, plan=RunPlan(project=str(root), tier=1))
     (asked,) = outcome.desk.asked.values()
     assert asked.held and asked.kind == {"question": "clarification"}.get(kind, kind)
     assert (outcome.ending.kind, outcome.seconds) == ("parked", 120.0) and outcome.state.seconds == 0.0
@@ -160,10 +162,11 @@ def test_the_silence_of_an_agent_that_waits_for_a_person_is_not_held_against_it(
             await super().wait(question, 250.0)
             return ("confirm", "ada")
 
-    outcome = play(root, Player(writes(root)), desk=Slow(), plan=Plan(project=str(root), tier=1))
+    outcome = play(root, Player(writes(root)), desk=Slow(), plan=RunPlan(project=str(root), tier=1))
     assert outcome.state.outcome == "COMPLETED" and outcome.seconds == 750.0 and outcome.state.timeout_error is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answered", ["while nobody lives", "afterwards"])
 def test_a_run_that_is_killed_while_it_is_held_finds_the_same_question(tmp_path: Path, answered: str) -> None:
     place = Place(tmp_path, steps=2, **OVERSIGHT)

@@ -75,15 +75,21 @@ def test_standard_error_is_cut_at_16_kb(tmp_path: Path) -> None:
 
 
 def test_a_hook_that_prints_for_ever_neither_fills_the_memory_nor_hangs(tmp_path: Path) -> None:
-    found = run(tmp_path, script(tmp_path, "exec yes x"), timeout=0.5)
-    assert found.status == "failed" and "took longer than its 0.5 s" in found.reason
+    for seconds in (0.5, 5.0):  # On a busy machine it has hardly begun after the first.
+        found = run(tmp_path, script(tmp_path, "exec yes x"), timeout=seconds)
+        assert found.status == "failed" and f"took longer than its {seconds} s" in found.reason
+        if found.stdout.printed > STDOUT:
+            break
     assert found.stdout.printed > STDOUT and len(found.stdout.text) <= STDOUT
 
 
 def test_a_hook_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     text = "setsid sh -c 'echo $$ > deep; exec sleep 300' & trap '' TERM; while [ ! -s deep ]; do :; done; sleep 300"
-    found = run(tmp_path, script(tmp_path, text), timeout=2.0)
-    assert found.status == "failed" and found.exit_code is None
+    for seconds in (2.0, 30.0):  # On a busy machine it may not have begun after the first.
+        found = run(tmp_path, script(tmp_path, text), timeout=seconds)
+        assert found.status == "failed" and found.exit_code is None
+        if (tmp_path / "deep").exists() and (tmp_path / "deep").read_text():
+            break
     row = table.row(int((tmp_path / "deep").read_text()))
     assert row is None or not row.running
 

@@ -14,8 +14,8 @@ from interlock.agents.session import Permission, PermissionChoice, Turn
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.ports import Superseded
-from interlock.workflow.hooks.tool_calls import QUEUE
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.hooks.moments import QUEUE
+from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
 from tests.workflow.subagents import run_all
 
@@ -257,7 +257,7 @@ def test_a_once_hook_runs_once_in_a_session_and_others_for_each_workflow(tmp_pat
     root = hooked(tmp_path, hooks, 2)
     session, seen = MemoryDesk(), []
     for id, desk in (("first", session), ("second", session), ("third", MemoryDesk())):
-        state = WorkflowState(id, "/bmad:bmm:workflows:make-plan", plan=Plan(project=str(root), tier=1))
+        state = WorkflowState(id, "/bmad:bmm:workflows:make-plan", plan=RunPlan(project=str(root), tier=1))
         assert perform(root, writes(root), desk, state=state).ending.kind == "completed"
         seen.append(ran(root))
         (root / "log").unlink()
@@ -284,6 +284,7 @@ def test_a_session_starts_before_the_first_step_and_tells_its_agent(tmp_path: Pa
     assert outcome.state.hooks.get("context") is None
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on_without_what_had_its_turn(tmp_path: Path) -> None:
     hooks = (
         "SessionStart:\n  - {command: scripts/log.sh once, once: true}\n  - scripts/log.sh each\nStop: scripts/log.sh"
@@ -336,6 +337,7 @@ def test_the_agent_is_told_no_more_than_64_kb_at_once(tmp_path: Path) -> None:
     assert player.prompts[1].count("x" * 40_000) == 1
 
 
+@pytest.mark.long
 def test_an_agent_faster_than_its_hooks_is_not_held_up_and_what_was_not_run_is_told(tmp_path: Path) -> None:
     root = hooked(tmp_path, "PreToolUse: scripts/log.sh")
 

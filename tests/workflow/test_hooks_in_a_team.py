@@ -38,6 +38,7 @@ def events(place: Place, type: str) -> list[dict[str, Any]]:
     return [dict(one.payload) for one in place.team.events()[0] if one.type == type]
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.3.1", "BMAD-7.3.2", "BMAD-7.3.3", "BMAD-E7.3")
 def test_an_agents_tools_and_its_steps_end_have_their_hooks(tmp_path: Path) -> None:
     hooks = "PreToolUse: [{matcher: Write, command: scripts/log.sh, critical: true}]\n"
@@ -51,6 +52,7 @@ def test_an_agents_tools_and_its_steps_end_have_their_hooks(tmp_path: Path) -> N
     assert [one["command"] for one in place("show", SKILL)["hooks"]] == ["scripts/log.sh"] * 3
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.3.1", "BMAD-7.3.4")
 def test_a_hook_refuses_what_the_members_policy_would_allow(tmp_path: Path) -> None:
     place = hooked(tmp_path, "PreToolUse: [{matcher: Write, command: scripts/log.sh}]", "echo 'no plans' >&2; exit 2")
@@ -63,6 +65,7 @@ def test_a_hook_refuses_what_the_members_policy_would_allow(tmp_path: Path) -> N
     assert not [one for one in events(place, "permission.answered") if one.get("answer") == "allow"]
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.3.5", "BMAD-FR53")
 def test_a_critical_failure_halts_the_run_until_a_human_takes_it_up(tmp_path: Path) -> None:
     place = hooked(tmp_path, "Stop: [{command: scripts/log.sh, critical: true}]", "echo 'no tests' >&2; exit 1")
@@ -77,6 +80,7 @@ def test_a_critical_failure_halts_the_run_until_a_human_takes_it_up(tmp_path: Pa
     assert ran(place.root) == ["Stop 1 ", "Stop 1 "]
 
 
+@pytest.mark.long
 def test_hooks_can_be_switched_off(tmp_path: Path) -> None:
     place = hooked(tmp_path, "Stop: [{command: scripts/log.sh, critical: true}]", "exit 1")
     place.environment["INTERLOCK_WORKFLOW_HOOKS"] = "off"
@@ -84,6 +88,7 @@ def test_hooks_can_be_switched_off(tmp_path: Path) -> None:
     assert ran(place.root) == []
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.5.1", "BMAD-7.5.2", "BMAD-7.5.3", "BMAD-7.5.4")
 def test_a_session_is_the_life_of_the_runner_or_a_chat(tmp_path: Path) -> None:
     place = hooked(tmp_path, "SessionStart:\n  - {command: scripts/log.sh once, once: true}\n  - scripts/log.sh each")

@@ -73,6 +73,7 @@ def until(condition: Any, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-2a.1.2", "BMAD-FR1", "BMAD-E2a.1", "BMAD-NFR13", "BMAD-UO.2b")
 def test_a_skill_is_invoked_and_its_workflow_runs_to_a_finished_document(tmp_path: Path) -> None:
     place = Place(tmp_path)
@@ -91,6 +92,7 @@ def test_a_skill_is_invoked_and_its_workflow_runs_to_a_finished_document(tmp_pat
     assert menus and all(one["replayed"] == one["choice"] and one["why"] for one in menus)
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-UO.3", "BMAD-FR26", "BMAD-FR27", "BMAD-NFR7")
 def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_document(tmp_path: Path) -> None:
     whole = Place(tmp_path / "whole")
@@ -100,7 +102,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_document(tmp_pat
     for moment in ("sent", "saved", "step 3"):
         process = place.start("run", SKILL, "--agent", place.agent(0.15), "--tier", "1")
         with contextlib.suppress(AssertionError):
-            until(lambda one=process, moment=moment: one.poll() is not None or reached(place, moment), 30)
+            until(lambda one=process, moment=moment: one.poll() is not None or reached(place, moment), 60)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             kills += 1
@@ -129,6 +131,7 @@ def reached(place: Place, moment: str) -> bool:
     }[moment]
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-2b.10.3", "BMAD-3.2.2")
 def test_a_run_waits_for_an_answer_takes_it_and_can_be_cancelled(tmp_path: Path) -> None:
     place = Place(tmp_path, front="oversight: required\n")
@@ -147,6 +150,7 @@ def test_a_run_waits_for_an_answer_takes_it_and_can_be_cancelled(tmp_path: Path)
     assert place.document.count("## Step") == 2, "what was written stays"
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-2b.10.3")
 def test_a_run_that_is_cancelled_while_its_agent_works_ends_the_agent(tmp_path: Path) -> None:
     place = Place(tmp_path)
@@ -158,6 +162,7 @@ def test_a_run_that_is_cancelled_while_its_agent_works_ends_the_agent(tmp_path: 
     assert not (place.root / "_bmad-output/plan.md").exists()
 
 
+@pytest.mark.long
 def test_a_run_whose_agent_cannot_start_fails_and_can_be_resumed_with_another(tmp_path: Path) -> None:
     place = Place(tmp_path)
     failed = place("run", SKILL, "--agent", "./no-such-program --at-all")
@@ -204,6 +209,7 @@ def told(place: Place, *words: str) -> str:
     ).stdout
 
 
+@pytest.mark.long
 def test_a_run_that_nobody_is_at_work_on_says_so_and_what_to_type(tmp_path: Path) -> None:
     place = Place(tmp_path)
     process = place.start("run", SKILL, "--agent", place.agent(60))
@@ -218,6 +224,7 @@ def test_a_run_that_nobody_is_at_work_on_says_so_and_what_to_type(tmp_path: Path
     assert f"interlock workflow resume {run['workflow_id']} --team plan-app     continues" in after
 
 
+@pytest.mark.long
 def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: Path) -> None:
     place = Place(tmp_path, front="oversight: required\n")
     run = place("run", SKILL, "--agent", place.agent())
@@ -230,6 +237,7 @@ def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: P
     assert place.team.workflow_run()["completed_steps"] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_its_turn_says_so(tmp_path: Path) -> None:
     place = Place(tmp_path)
     first = place.start("run", SKILL, "--agent", place.agent(60))
@@ -244,9 +252,10 @@ def test_a_run_that_waits_for_its_turn_says_so(tmp_path: Path) -> None:
     assert "is cancelled before its first step." in cancelled
 
 
+@pytest.mark.long
 def test_the_first_interrupt_says_what_it_comes_to(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", "run", SKILL, "--agent", place.agent(1)]
+    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", "run", SKILL, "--agent", place.agent(60)]
     with subprocess.Popen(
         argv, cwd=place.root, env=place.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
@@ -260,6 +269,7 @@ def test_the_first_interrupt_says_what_it_comes_to(tmp_path: Path) -> None:
     assert "stopping: continuing until this workflow has ended or needs you" in said
 
 
+@pytest.mark.long
 def test_an_agent_that_dies_is_shown_with_its_last_words_and_what_to_type(tmp_path: Path) -> None:
     place = Place(tmp_path)
     (place.root / "dies.py").write_text(

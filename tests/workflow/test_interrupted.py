@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.engine.ports import Asking, NoCheckpoints
-from interlock.workflow.state.document import Plan, StepId, WorkflowState
-from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Play, Player, play, project
+from interlock.workflow.engine.ports import Asking
+from interlock.workflow.state.document import RunPlan, StepId, WorkflowState
+from tests.workflow.stage import APC, DONE, MemoryDesk, NoCheckpoints, Part, Play, Player, play, project
 
 
 class Copies(NoCheckpoints):
@@ -58,6 +58,7 @@ def document(root: Path) -> str:
     return (root / "_bmad-output" / "plan.md").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-FR26", "BMAD-FR27", "BMAD-NFR7", "BMAD-E3.1", "BMAD-UO.3")
 @pytest.mark.parametrize("tier", [1, 4])
 def test_killed_at_every_save_and_resumed_it_comes_to_the_same(tmp_path: Path, tier: int) -> None:
@@ -65,13 +66,13 @@ def test_killed_at_every_save_and_resumed_it_comes_to_the_same(tmp_path: Path, t
         return "SQLite" if asking.kind == "clarification" else "confirm"
 
     root = project(tmp_path / "whole", steps=4)
-    plan = Plan(project=str(root), tier=tier)
+    plan = RunPlan(project=str(root), tier=tier)
     whole = play(root, Player(author(root, [])), desk=MemoryDesk(answers=human), plan=plan, checkpoints=Copies(root))
     assert whole.state.outcome == "COMPLETED"
     questions = [one["key"].partition("/")[2] for one in whole.state.asked]
     for moment in range(1, whole.desk.saves + 1):
         root = project(tmp_path / f"at-{moment}", steps=4)
-        plan = Plan(project=str(root), tier=tier)
+        plan = RunPlan(project=str(root), tier=tier)
         desk, log = MemoryDesk(answers=human, die_at=moment), [""]
         kept = Copies(root)
         play(root, Player(author(root, log)), desk=desk, plan=plan, checkpoints=kept)
@@ -90,13 +91,13 @@ def test_killed_at_every_save_and_resumed_it_comes_to_the_same(tmp_path: Path, t
 def test_it_goes_on_with_the_step_after_the_last_that_was_done_and_says_so(tmp_path: Path) -> None:
     root = project(tmp_path / "p", steps=5)
     desk = MemoryDesk(die_at=9)
-    play(root, Player(author(root, [])), desk=MemoryDesk(), plan=Plan(project=str(root), tier=1))
+    play(root, Player(author(root, [])), desk=MemoryDesk(), plan=RunPlan(project=str(root), tier=1))
     shutil.rmtree(root / "_bmad-output")
 
     async def part(part: Part) -> str:
         return DONE
 
-    play(root, Player(part), desk=desk, plan=Plan(project=str(root), tier=1))
+    play(root, Player(part), desk=desk, plan=RunPlan(project=str(root), tier=1))
     assert desk.saved is not None and desk.saved.completed_steps
     last = int(desk.saved.completed_steps[-1])
     player = Player(part)
@@ -109,7 +110,7 @@ def test_it_goes_on_with_the_step_after_the_last_that_was_done_and_says_so(tmp_p
 def test_an_agent_that_can_resume_its_session_goes_on_in_it(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     desk = MemoryDesk(die_at=4)
-    play(root, Player(author(root, []), resumes=True), desk=desk, plan=Plan(project=str(root), tier=1))
+    play(root, Player(author(root, []), resumes=True), desk=desk, plan=RunPlan(project=str(root), tier=1))
     assert desk.saved is not None and desk.saved.agent_session == "s1"
     player = Player(author(root, []), resumes=True)
     outcome = play(root, player, state=desk.saved)
@@ -126,7 +127,7 @@ def test_a_workflow_that_was_changed_meanwhile_is_put_to_a_human_who_may_start_a
         async def part(part: Part) -> str:
             return DONE
 
-        play(root, Player(part), desk=desk, plan=Plan(project=str(root), tier=1))
+        play(root, Player(part), desk=desk, plan=RunPlan(project=str(root), tier=1))
         saved, path = desk.saved, root / "_bmad/bmm/workflows/make-plan/steps/step-03-part.md"
         assert saved is not None and saved.completed_steps
         path.write_text(path.read_text() + "\nAnd one thing more.\n")

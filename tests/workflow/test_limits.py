@@ -8,7 +8,7 @@ import pytest
 
 from interlock.agents.session import Opening, Permission, PermissionChoice, Turn
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project
 
@@ -171,5 +171,5 @@ def test_limits_can_be_set(tmp_path: Path) -> None:
         return DONE
 
     limits = Limits(silence=600, workflow=0)
-    plan = Plan(project=str(root), tier=1)
+    plan = RunPlan(project=str(root), tier=1)
     assert play(root, Player(part), limits=limits, plan=plan).state.outcome == "COMPLETED"

@@ -169,6 +169,7 @@ def test_a_human_who_wants_another_round_gets_it(tmp_path: Path) -> None:
     assert outcome.state.outcome == "COMPLETED" and times["rounds"] == 9
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-NFR6", "BMAD-E5.8")
 def test_of_a_hundred_and_twenty_recoverable_failures_nearly_all_are_overcome_without_a_human(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

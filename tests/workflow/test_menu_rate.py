@@ -15,7 +15,7 @@ from interlock.clock import seconds
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.preferences import menu_rate
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import DONE, START, MemoryDesk, Outcome, Part, Player, play, project, writes
 
@@ -48,7 +48,7 @@ def answer(asking: Asking) -> str:
 def run(tmp_path: Path, count: int, desk: MemoryDesk | None = None, **more: Any) -> Outcome:
     root = project(tmp_path / "p", steps=1)
     player = Player(menus(count, every=more.pop("every", 0.0), question_after=more.pop("question_after", None)))
-    plan = Plan(project=str(root), tier=1)
+    plan = RunPlan(project=str(root), tier=1)
     return play(root, player, desk=desk or Timed(answers=answer), plan=plan, limits=more.pop("limits", None), **more)
 
 
@@ -135,7 +135,7 @@ def test_another_word_of_the_human_in_between_begins_the_count_anew(tmp_path: Pa
 
 def test_what_the_engine_answers_itself_counts_for_nothing(tmp_path: Path) -> None:
     root = project(tmp_path / "p", steps=30)
-    outcome = play(root, Player(writes(root)), plan=Plan(project=str(root), tier=1))
+    outcome = play(root, Player(writes(root)), plan=RunPlan(project=str(root), tier=1))
     assert outcome.state.outcome == "COMPLETED" and outcome.seconds == 0 and not outcome.desk.asked
 
 

@@ -10,7 +10,7 @@ import pytest
 from interlock.workflow.engine import decision_log
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project, script, writes
 
 BMB = "/bmad:bmb:workflows:make-plan"
@@ -73,7 +73,7 @@ def test_what_the_brief_answers_never_reaches_a_human(tmp_path: Path) -> None:
             return f"The brief says SQLite.\n{DONE}"
         return f"Which storage should it use?\n{APC}" if False else "Which storage should it use?"
 
-    plan = Plan(project=str(root), tier=1, brief="It keeps its data in SQLite, nothing else.")
+    plan = RunPlan(project=str(root), tier=1, brief="It keeps its data in SQLite, nothing else.")
     outcome = play(root, Player(part), plan=plan)
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
 
@@ -86,7 +86,7 @@ def test_a_fact_of_the_brief_and_a_value_given_answer_at_once(tmp_path: Path) ->
         answers.append(part.answer)
         return "What is the project name?" if part.turn == 1 else "Which story key?" if part.turn == 2 else DONE
 
-    plan = Plan(project=str(root), tier=1, brief="Project name: Garden\n", values={"story_key": "1-2-login"})
+    plan = RunPlan(project=str(root), tier=1, brief="Project name: Garden\n", values={"story_key": "1-2-login"})
     outcome = play(root, Player(part), plan=plan)
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
     assert answers[1:3] == ["Garden", "1-2-login"]
@@ -101,7 +101,7 @@ def test_what_the_brief_does_not_say_is_asked_of_a_human_once(tmp_path: Path) ->
         return DONE if part.answer == "Postgres" or part.step != "1" else "Which storage?"
 
     desk = MemoryDesk(answers=lambda asking: "Postgres")
-    outcome = play(root, Player(part), desk=desk, plan=Plan(project=str(root), tier=1, brief="A tool."))
+    outcome = play(root, Player(part), desk=desk, plan=RunPlan(project=str(root), tier=1, brief="A tool."))
     assert outcome.state.outcome == "COMPLETED" and len(desk.asked) == 1
     assert [one["answer"] for one in outcome.state.asked] == ["Postgres"]
 
@@ -119,7 +119,7 @@ def test_yolo_asks_nobody_about_menus_and_questions_and_destroys_nothing(tmp_pat
         answers.append(part.answer)
         return menus[part.turn - 1] if part.turn <= 3 else DONE
 
-    outcome = play(root, Player(part), plan=Plan(project=str(root), tier=4, yolo=True))
+    outcome = play(root, Player(part), plan=RunPlan(project=str(root), tier=4, yolo=True))
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
     assert answers[1:3] == ["N", "1"]
 
@@ -222,6 +222,7 @@ def test_each_choice_is_kept_with_its_time_menu_and_confidence_in_order(tmp_path
     assert all({"timestamp", "menu_id", "selection", "confidence"} <= set(one) for one in history)
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-2b.5.3")
 def test_the_history_keeps_the_latest_hundred(tmp_path: Path) -> None:
     root = project(tmp_path / "p")

@@ -14,6 +14,7 @@ PROGRAM = Path(__file__).parents[1] / "agents" / "acp_program.py"
 SCRIPT = Path(__file__).parent / "programs" / "acp_author.py"
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-FR2", "BMAD-UO.2b")
 def test_an_agent_over_acp_is_taken_through_every_step_in_one_session(tmp_path: Path) -> None:
     place = Place(tmp_path)

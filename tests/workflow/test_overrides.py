@@ -14,7 +14,7 @@ from interlock.workflow.preferences import overrides
 from interlock.workflow.preferences import overrides as profiles
 from interlock.workflow.preferences.overrides import understood
 from interlock.workflow.reviews.pre_final_review import PreFinalReview
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 
 AT = "2026-11-21T10:00:00.000Z"
@@ -35,7 +35,7 @@ def run(tmp_path: Path, tier: int = 2, *, steps: int = 12, desk: MemoryDesk | No
     root = project(
         tmp_path / "p", steps=steps, **{name: more.pop(name) for name in ("front", "module") if name in more}
     )
-    plan = Plan(project=str(root), tier=tier, **more.pop("plan", {}))
+    plan = RunPlan(project=str(root), tier=tier, **more.pop("plan", {}))
     play_ = more.pop("part", None) or writes(root)
     return play(root, Player(play_), desk=desk or MemoryDesk(answers=lambda asking: "confirm"), plan=plan, **more)
 
@@ -156,7 +156,7 @@ def test_an_inline_modifier_in_an_answer_is_not_sent_to_the_agent(tmp_path: Path
         return "Which trees?" if part.turn == 1 else DONE
 
     desk = MemoryDesk(answers=lambda asking: "Apple trees [thorough]" if asking.kind == "clarification" else "confirm")
-    outcome = play(root, Player(part), desk=desk, plan=Plan(project=str(root), tier=1))
+    outcome = play(root, Player(part), desk=desk, plan=RunPlan(project=str(root), tier=1))
     assert answers[1] == "Apple trees" and outcome.state.outcome == "COMPLETED"
     assert pauses(outcome) == [1], "thorough counts for the step that asked, and for no other"
 

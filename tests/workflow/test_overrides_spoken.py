@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.model.progress import EVERY
 from interlock.workflow.errors import SafetyOverrideBlocked
 from interlock.workflow.runs.chat_commands import carry_out, chat_command
 from tests.workflow.stage import SKILL
@@ -34,7 +36,7 @@ class Chat:
 
     def __call__(self, text: str, session: str = "s1") -> Any:
         said = self.home.chat("plan-app", text, session_id=session)
-        return self.team.task(said["task_id"])
+        return self.team.task(said.task_id)
 
     def drive(self) -> dict[str, Any]:
         self.home.drive("plan-app")
@@ -46,6 +48,7 @@ class Chat:
         return self.drive()
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.1.1", "BMAD-7.1.2", "BMAD-7.2.3", "BMAD-UO.7", "BMAD-E7.1")
 def test_a_chat_says_how_careful_its_workflow_is_and_it_counts_at_once(tmp_path: Path) -> None:
     chat = Chat(tmp_path)
@@ -101,7 +104,7 @@ def test_an_ordinary_message_is_none_of_ours(tmp_path: Path) -> None:
         assert chat(text).state == "ready"
     plain = chat.home.create_team("plain", workdir=str(tmp_path))
     said = chat.home.chat("plain", "use tier 3", session_id="s9")
-    assert plain.task(said["task_id"]).state == "ready", "no workflows are installed there"
+    assert plain.task(said.task_id).state == "ready", "no workflows are installed there"
 
 
 @pytest.mark.req("BMAD-7.1.4", "BMAD-E7.1")
@@ -148,6 +151,7 @@ def test_what_is_a_command_and_whether_it_can_mean_anything_else(message: str, p
     assert chat_command("Write the tests [thorough]") is None
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.1.2", "BMAD-7.1.3", "BMAD-7.1.5", "BMAD-FR48", "BMAD-7.2.5")
 def test_the_command_line_says_the_same_in_the_same_words(tmp_path: Path) -> None:
     place = Place(tmp_path, 6)
@@ -170,6 +174,7 @@ def test_the_command_line_says_the_same_in_the_same_words(tmp_path: Path) -> Non
     assert status["next_available_at"] is None and status["in_force"]["tier"]["value"] == 3
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-E7.11", "BMAD-FR50", "BMAD-7.2.4")
 @pytest.mark.parametrize(
     ("configured", "words"),
@@ -221,17 +226,20 @@ def lines_of(place: Place, *words: str) -> list[str]:
     process = place.start("run", SKILL, "--agent", place.agent(), "--tier", "1", *words)
     out, err = process.communicate(timeout=100)
     assert json.loads(out)["outcome"] == "COMPLETED", err
-    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in err.splitlines()]
+    return [re.sub(r"^\d\d:\d\d:\d\dZ  ", "", line) for line in err.splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.7.1", "BMAD-7.7.2", "BMAD-7.7.3", "BMAD-E7.6", "BMAD-E7.12", "BMAD-FR57")
 def test_a_run_on_the_command_line_is_as_talkative_as_it_should_be(tmp_path: Path) -> None:
     place = Place(tmp_path, 6)
     verbose = lines_of(place, "--progress", "verbose")
     assert "step 3 begins: Part 3" in verbose and any(line.startswith("menu: C (") for line in verbose)
     assert sum(line.startswith("step ") and "completed" in line for line in verbose) == 6
+    began = time.monotonic()
     bunches = [line for line in lines_of(place, "--new") if re.match(r"\d+ operations?", line)]
-    assert bunches and bunches[0].startswith("5 operations") and "% " not in bunches[0]
+    slow = time.monotonic() - began >= EVERY  # Then a bunch may have come by its time.
+    assert bunches and (bunches[0].startswith("5 operations") or slow) and "% " not in bunches[0]
     silent = lines_of(place, "--new", "--progress", "silent")
     assert silent[0].startswith("Completed") and "Done: Part 1, Part 2" in silent[1]
     streaming = lines_of(place, "--new", "--progress", "streaming")
@@ -240,6 +248,7 @@ def test_a_run_on_the_command_line_is_as_talkative_as_it_should_be(tmp_path: Pat
     assert not any("menu" in line for line in streaming)
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-7.7.4", "BMAD-FR58")
 def test_on_a_terminal_the_steps_and_how_far_it_is_are_shown_live(tmp_path: Path) -> None:
     import subprocess

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow.builder import (
     AGENT,
     DIES,
@@ -264,5 +264,5 @@ def test_an_agent_that_only_validates_does_it_as_its_steps_are_written(tmp_path:
     text = (folder / "workflow.md").read_text()
     (folder / "workflow.md").write_text(text.replace("steps-c", "steps-v"))
     validators = Validators()
-    outcome = build(root, Maker(root), validators, plan=Plan(project=str(root), tier=1))
+    outcome = build(root, Maker(root), validators, plan=RunPlan(project=str(root), tier=1))
     assert outcome.state.outcome == "COMPLETED" and not validators.began

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.builder import AGENT, Validators, finds, rounds
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play
 
@@ -81,7 +81,7 @@ def make(
 
     outcome = play(
         root, Player(maker), skill=f"/bmad:bmb:workflows:{name}", subagents=Player(validators),
-        examinations=(ParallelBmbValidation(),), plan=Plan(project=str(root), tier=1, yolo=yolo),
+        examinations=(ParallelBmbValidation(),), plan=RunPlan(project=str(root), tier=1, yolo=yolo),
         desk=MemoryDesk(),
     )  # fmt: skip
     return outcome, told

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from interlock.agents.session import Turn
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.panel import SynchronizationBarrier
-from interlock.workflow.reviews.parallel_bmb_validation import (
+from interlock.workflow.panel import (
     PROCEED,
     RETRY_ALL,
     RETRY_FAILED,
     SEQUENTIAL,
+    VALIDATION,
     WITH_CONTEXT,
-    ParallelBmbValidation,
-    handling,
+    SynchronizationBarrier,
 )
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import WorkflowState
 from tests.workflow.builder import (
     BABBLES,
@@ -214,7 +214,7 @@ def test_fewer_than_six_are_treated_by_the_same_shares() -> None:
         0: [PROCEED],
     }
     for of, expected in rows.items():
-        assert [handling(heard, of) for heard in range(of + 1)] == expected
+        assert [VALIDATION.way(heard, of) for heard in range(of + 1)] == expected
 
 
 one_act = st.one_of(
@@ -223,6 +223,7 @@ one_act = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(acts=st.lists(st.lists(one_act, min_size=1, max_size=3), min_size=6, max_size=6), sidecar=st.booleans())
 def test_whatever_they_do_there_is_a_verdict_or_a_question_in_bounded_time_and_nothing_is_lost(

@@ -14,8 +14,8 @@ from interlock.workflow.party import cast, contributions, party_mode_driver
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import (
     CONSENSUS,
+    ENDS,
     EXIT_KEYWORD,
-    EXIT_REASONS,
     MAX_ROUNDS,
     SIMULATED,
     STAGNATION,
@@ -221,7 +221,7 @@ def test_whatever_is_said_it_ends_within_its_rounds_with_a_reason_and_can_be_kep
         assert went.input == again.input and went.party.as_dict() == again.party.as_dict()
         found, given = went.party, went.input
         assert 0 <= found.rounds[-1].consensus_level <= 100
-    assert not found.running and found.exit_reason in EXIT_REASONS and len(found.rounds) <= most
+    assert not found.running and found.exit_reason in ENDS and len(found.rounds) <= most
     summary = party_mode_driver.summary(found)
     assert summary.text and 0 <= summary.confidence <= 100 and json.dumps(summary.as_dict())
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.party import leaving
-from interlock.workflow.state.document import Plan
+from interlock.workflow.party import rounds
+from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, script
 from tests.workflow.test_party_runs import BMB, agents, line, round_of
@@ -27,7 +27,7 @@ def said(**positions: str) -> str:
 def run(tmp_path: Path, part: Play, desk: MemoryDesk | None = None, *, yolo: bool = False) -> tuple[Outcome, Player]:
     root = project(tmp_path / "p", module="bmb")
     player = Player(part)
-    plan = Plan(project=str(root), tier=1, yolo=yolo)
+    plan = RunPlan(project=str(root), tier=1, yolo=yolo)
     silent = Player(script("It depends."))
     return play(root, player, skill=BMB, plan=plan, desk=desk or MemoryDesk(), subagents=silent), player
 
@@ -135,7 +135,7 @@ def test_killed_within_a_round_the_step_opens_party_mode_again_and_goes_on_with_
     resumed = 0
     for at in range(2, whole.desk.saves + 1):
         root = project(tmp_path / str(at), module="bmb")
-        plan = Plan(project=str(root), tier=1)
+        plan = RunPlan(project=str(root), tier=1)
         desk = MemoryDesk(die_at=at)
         play(root, Player(author()), skill=BMB, plan=plan, desk=desk)
         assert desk.saved is not None
@@ -173,11 +173,11 @@ def talker() -> Play:
 
 def says(word: str, desk: MemoryDesk, after: float = 20.0) -> Callable[[AutomationController], Awaitable[None]]:
     async def leave(controller: AutomationController) -> None:
-        while not leaving.under_way(controller.run_.state.party):
+        while not rounds.under_way(controller.run_.state.party):
             await virtual.passes(0.5)
         await virtual.passes(after)
-        assert desk.saved is not None and leaving.understood(word, desk.saved) is not None
-        leaving.say(desk.shared, desk.saved, word)
+        assert desk.saved is not None and rounds.exit_understood(word, desk.saved) is not None
+        rounds.say_exit(desk.shared, desk.saved, word)
 
     return leave
 

@@ -13,8 +13,8 @@ from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.ports import Knowledge
-from interlock.workflow.party import leaving
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.party import rounds
+from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play, project, script
 
@@ -74,7 +74,7 @@ def stalling(*after: str) -> Player:
 
 def run(tmp_path: Path, subagents: Player, author: Player | None = None, *, tier: int = 1, **more: Any) -> Outcome:
     root = more.pop("root", None) or project(tmp_path / "p", module=more.pop("module", "bmm"))
-    plan = Plan(project=str(root), tier=tier, yolo=more.pop("yolo", False))
+    plan = RunPlan(project=str(root), tier=tier, yolo=more.pop("yolo", False))
     desk = more.pop("desk", None) or MemoryDesk()
     return play(root, author or stalling(), plan=plan, desk=desk, subagents=subagents, **more)
 
@@ -430,7 +430,7 @@ def _killed(root: Path, subagents: Player, tier: int, at: int | None) -> Outcome
     if tier >= 3:
         party_mode(made)
     desk = MemoryDesk(answers=lambda asking: "yes", die_at=at)
-    plan = Plan(project=str(made), tier=tier)
+    plan = RunPlan(project=str(made), tier=tier)
     return play(made, stalling(), plan=plan, desk=desk, subagents=subagents)
 
 
@@ -442,9 +442,9 @@ def test_a_humans_exit_keyword_ends_a_party_that_is_under_way(tmp_path: Path, wo
     async def leave(controller: AutomationController) -> None:
         await virtual.passes(20.0)
         state = controller.run_.state
-        found = leaving.understood(word, state)
-        assert found is not None and leaving.understood(f"please {word} now", state) is None
-        leaving.say(desk.shared, state, found)
+        found = rounds.exit_understood(word, state)
+        assert found is not None and rounds.exit_understood(f"please {word} now", state) is None
+        rounds.say_exit(desk.shared, state, found)
 
     outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
     party = outcome.state.party
@@ -464,11 +464,11 @@ def test_an_exit_keyword_is_heard_again_by_a_run_that_was_killed_before_it_had_a
         said_at: list[float] = []
 
         async def leave(controller: AutomationController, desk: MemoryDesk = desk, said: list[float] = said_at) -> None:
-            while not leaving.under_way(controller.run_.state.party):
+            while not rounds.under_way(controller.run_.state.party):
                 await virtual.passes(1.0)
             await virtual.passes(5.0)
             assert desk.saved is not None
-            leaving.say(desk.shared, desk.saved, "*exit")
+            rounds.say_exit(desk.shared, desk.saved, "*exit")
             said.append(1.0)
 
         killed = run(tmp_path, Player(_slowly), root=root, desk=desk, meanwhile=leave)
@@ -492,19 +492,19 @@ def test_an_exit_keyword_is_for_one_discussion_and_not_for_the_next(tmp_path: Pa
 
     async def leave(controller: AutomationController) -> None:
         await virtual.passes(5.0)
-        leaving.say(desk.shared, controller.run_.state, "quit")
+        rounds.say_exit(desk.shared, controller.run_.state, "quit")
 
     outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
     state = outcome.state
-    assert state.party["exit_reason"] == "exit_keyword" and leaving.said(desk.shared, state) == "quit"
+    assert state.party["exit_reason"] == "exit_keyword" and rounds.exit_said(desk.shared, state) == "quit"
     state.party = {**state.party, "status": "running", "number": state.party["number"] + 1}
-    assert leaving.said(desk.shared, state) is None
+    assert rounds.exit_said(desk.shared, state) is None
 
 
 def test_the_document_of_a_session_keeps_few_words(tmp_path: Path) -> None:
     document: dict[str, Any] = {}
     for number in range(50):
-        leaving.say(document, WorkflowState(f"w{number}", "x", party={"number": 1}), "quit")
+        rounds.say_exit(document, WorkflowState(f"w{number}", "x", party={"number": 1}), "quit")
     assert list(document["party"]) == [f"w{number}" for number in range(30, 50)]
 
 
@@ -518,5 +518,5 @@ async def _slowly(part: Part) -> str:
 @pytest.mark.req("BMAD-5.4.1")
 def test_an_exit_keyword_is_one_only_where_a_party_is_under_way(tmp_path: Path) -> None:
     outcome = run(tmp_path, voices(lambda name, number: line("Add users")))
-    assert outcome.state.party["status"] == "ended" and leaving.understood("*exit", outcome.state) is None
-    assert leaving.understood("*exit", None) is None
+    assert outcome.state.party["status"] == "ended" and rounds.exit_understood("*exit", outcome.state) is None
+    assert rounds.exit_understood("*exit", None) is None

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from interlock.workflow.engine.ports import Asking, Knowledge
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import MemoryDesk, Outcome, Part, Player, play, project, writes
 
 
 def run(tmp_path: Path, tier: int, *, steps: int = 12, answers: Any = lambda asking: "yes", **more: Any) -> Outcome:
     root = project(tmp_path / "p", steps=steps)
-    plan = Plan(project=str(root), tier=tier)
+    plan = RunPlan(project=str(root), tier=tier)
     return play(root, Player(writes(root)), desk=MemoryDesk(answers=answers), plan=plan, **more)
 
 
@@ -63,7 +63,7 @@ def test_continues_in_a_row_take_one_entry_of_the_history(tmp_path: Path) -> Non
 def test_an_agent_reads_less_than_it_would_of_the_whole_workflow_at_each_step(tmp_path: Path) -> None:
     root = project(tmp_path / "p", steps=12, body="Lorem ipsum dolor sit amet. " * 100)
     player = Player(writes(root))
-    play(root, player, plan=Plan(project=str(root), tier=1))
+    play(root, player, plan=RunPlan(project=str(root), tier=1))
     whole = sum(len(path.read_text()) for path in root.rglob("step-*.md"))
     assert max(len(one) for one in player.prompts) < whole / 3
 
@@ -86,7 +86,7 @@ def test_the_format_follows_the_confidence(
     async def part(part: Part) -> str:
         return f"Part {part.step} is written.\n{line}"
 
-    plan = Plan(project=str(root), tier=3)
+    plan = RunPlan(project=str(root), tier=3)
     outcome = play(root, Player(part), plan=plan, knowledge=Knowledge(relevance=relevance))
     (asked,) = outcome.desk.asked.values()
     assert asked.data["format"] == format and asked.options == options
@@ -107,7 +107,7 @@ def test_a_human_who_does_not_accept_has_the_last_step_done_again(tmp_path: Path
     replies = iter(["The goals are missing", "confirm", "confirm", "confirm"])
     player = Player(writes(root))
     desk = MemoryDesk(answers=lambda asking: next(replies))
-    outcome = play(root, player, desk=desk, plan=Plan(project=str(root), tier=3))
+    outcome = play(root, player, desk=desk, plan=RunPlan(project=str(root), tier=3))
     again = [one for one in player.prompts if "The goals are missing" in one]
     assert len(again) == 1 and "# Step 3" in again[0] and outcome.state.steps["step_3"].visit == 2
     assert outcome.state.outcome == "COMPLETED"

@@ -11,7 +11,7 @@ import pytest
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.reviews.pre_final_review import PreFinalReview, verdict_of
 from interlock.workflow.runs import opening
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 from tests.workflow.test_party_runs import HOSTED, line, party_mode, round_of, voices
 
@@ -25,7 +25,7 @@ def verdict(position: str, *findings: dict[str, str], fixed: str = "") -> str:
 
 def run(tmp_path: Path, subagents: Player, *, tier: int = 3, author: Player | None = None, **more: Any) -> Outcome:
     root = more.pop("root", None) or project(tmp_path / "p")
-    plan = Plan(project=str(root), tier=tier, yolo=more.pop("yolo", False))
+    plan = RunPlan(project=str(root), tier=tier, yolo=more.pop("yolo", False))
     desk = more.pop("desk", None) or MemoryDesk(answers=lambda asking: "yes")
     author = author or Player(writes(root))
     return play(root, author, plan=plan, desk=desk, subagents=subagents, examinations=(PreFinalReview(),), **more)
@@ -188,6 +188,7 @@ def test_a_host_that_cannot_be_read_gives_way_and_nobody_is_asked_again_and_agai
     assert found.state.error == ("not_reviewed" if asked else None)
 
 
+@pytest.mark.long
 def test_killed_at_any_save_it_goes_on_with_the_round_it_was_in(tmp_path: Path) -> None:
     def says(name: str, number: int) -> str:
         return verdict("request changes") if number == 1 and name == "Leif" else verdict("approve")

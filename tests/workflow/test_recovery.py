@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.session import Turn
-from interlock.workflow.engine.ports import NoCheckpoints
-from interlock.workflow.state.document import Plan, StepId, WorkflowState
-from tests.workflow.stage import DONE, MemoryDesk, Part, Player, knows, play, project, script
+from interlock.workflow.state.document import RunPlan, StepId, WorkflowState
+from tests.workflow.stage import DONE, MemoryDesk, NoCheckpoints, Part, Player, knows, play, project, script
 
 FAILED = '{"step": "completed", "verdict": "FAILED", "issues": ["no scope"]}'
 OTHER = '{"step": "completed", "verdict": "FAILED", "issues": ["no goals"]}'
@@ -27,7 +26,7 @@ def test_a_setting_that_is_missing_is_looked_for_before_anybody_is_asked(tmp_pat
     (question,) = asked.desk.asked.values()
     assert "planning_artifacts" in question.text and asked.state.outcome == "COMPLETED"
     assert asked.state.plan.values["planning_artifacts"] == "docs/plans"
-    given = Plan(project=str(root), tier=1, values={"planning_artifacts": "docs"})
+    given = RunPlan(project=str(root), tier=1, values={"planning_artifacts": "docs"})
     assert not play(root, Player(script(DONE)), plan=given).desk.asked
 
 
@@ -68,6 +67,7 @@ def test_a_recovery_is_logged_with_its_method_and_attempts(tmp_path: Path, failu
     assert outcome.state.steps["step_1"].attempts_count == failures
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-NFR6", "BMAD-E2b.5")
 def test_of_the_recoverable_errors_more_than_95_of_100_are_overcome_without_a_human(tmp_path: Path) -> None:
     """Each kind of fault, up to as often as it is retried, in each step."""

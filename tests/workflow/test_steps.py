@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project, script, writes
 
 
@@ -67,7 +67,7 @@ def test_a_step_that_fails_its_validation_is_mended_before_a_human_is_asked(tmp_
 @pytest.mark.req("BMAD-2a.2.4", "BMAD-FR2", "BMAD-UO.2b")
 def test_a_workflow_without_oversight_runs_to_its_end_with_only_a_summary(tmp_path: Path) -> None:
     root = project(tmp_path / "p", steps=6)
-    outcome = play(root, Player(writes(root)), plan=Plan(project=str(root), tier=1))
+    outcome = play(root, Player(writes(root)), plan=RunPlan(project=str(root), tier=1))
     assert outcome.ending.kind == "completed" and not outcome.desk.asked
     assert "6 steps" in outcome.ending.summary and "0 questions" in outcome.ending.summary
     assert document(root) == "".join(f"## Part {n}\n" for n in range(1, 7))
@@ -76,7 +76,7 @@ def test_a_workflow_without_oversight_runs_to_its_end_with_only_a_summary(tmp_pa
 def test_the_agent_gets_the_frame_once_and_then_each_step_alone(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     player = Player(writes(root))
-    play(root, player, plan=Plan(project=str(root), tier=1, brief="A garden planner"))
+    play(root, player, plan=RunPlan(project=str(root), tier=1, brief="A garden planner"))
     steps = [one for one in player.prompts if "# Step " in one]
     assert len(steps) == 3 and "A garden planner" in steps[0] and "How this run works" in steps[0]
     assert all("A garden planner" not in one for one in steps[1:])
@@ -135,7 +135,7 @@ def test_a_step_may_be_skipped_and_a_branch_taken_that_the_agent_names(tmp_path:
     turns = ['{"step": "skipped", "reason": "optional"}', '{"step": "completed", "next": "step-04-part.md"}', DONE]
     outcome = play(root, Player(script(*turns)))
     assert outcome.state.outcome == "COMPLETED" and outcome.state.completed_steps == [1, 2, 4]
-    assert outcome.state.steps["step_1"].as_dict()["status"] == "skipped"
+    assert outcome.state.steps["step_1"].status == "skipped"
     assert outcome.state.steps["step_1"].reason == "optional"
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,9 @@ import pytest
 
 import interlock
 from interlock.app.home import Home
-from interlock.errors import InvalidRequest, NotFound
+from interlock.app.planning import StagedPlan
+from interlock.app.team import Team
+from interlock.errors import InvalidRequest, NotFound, TeamExists
 from interlock.workflow.package import packages
 from interlock.workflow.runs import starting
 from interlock.workflow.stories import inventory, lane
@@ -82,9 +88,10 @@ def commit(root: Path) -> None:
 class Place:
     """A project, a home, and the command line in it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **variables: str) -> None:
         self.root = root
         self.home_path = root.parent / "home"
+        self.variables = variables
 
     @property
     def home(self) -> Home:
@@ -94,9 +101,10 @@ class Place:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")},
             "PYTHONPATH": SOURCE, "INTERLOCK_HOME": str(self.home_path), "INTERLOCK_STOP_GRACE": "0.2",
+            **self.variables,
         }  # fmt: skip
         argv = [sys.executable, "-m", "interlock.surfaces.cli", "--json", "story", *words]
-        ran = subprocess.run(argv, cwd=self.root, env=environment, capture_output=True, text=True, timeout=280)
+        ran = subprocess.run(argv, cwd=self.root, env=environment, capture_output=True, text=True, timeout=800)
         text = ran.stdout.strip() or ran.stderr.strip().splitlines()[-1]
         return {**json.loads(text), "exit": ran.returncode}
 
@@ -190,10 +198,12 @@ def test_the_body_of_a_task_is_its_lane_again() -> None:
     assert len(lane.task_key("1-2-" + "long-" * 30)) <= 50
 
 
+@pytest.mark.long
 def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_is_ours(tmp_path: Path) -> None:
     place = Place(garden(tmp_path / "app"))
     planned = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--dry-run")
     assert planned["new"] == ["1-1-beds", "1-2-seeds", "1-3-water", "2-1-sun", "epic-1-retrospective"]
+    assert not [one for one in place.home_path.rglob("*") if place.home_path.is_dir()], "looking makes nothing"
     done = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--parallel", "3", "--unattended")
     assert done["exit"] == 0 and done["all_done"], done
     stories = place.listed()
@@ -217,6 +227,50 @@ def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_i
     assert not place("next")["stories"]
 
 
+COMPILES = "stories:\n  verify: '\"{}\" -m compileall -q src'\n"
+
+
+def checked(root: Path) -> Place:
+    """A project whose check is that everything compiles."""
+    garden(root)
+    (root / "interlock.workflows.yaml").write_text(COMPILES.format(sys.executable))
+    (root / ".gitignore").write_text("__pycache__/\n")
+    commit(root)
+    return Place(root)
+
+
+@pytest.mark.long
+def test_a_story_is_done_only_where_the_check_of_the_project_passes(tmp_path: Path) -> None:
+    """The reviewers approve; the check does not, and its maker is told before the story's status is written."""
+    place = checked(tmp_path / "app")
+    agent = f"{sys.executable} {AGENT} breaks:1-2-seeds"
+    done = place("run", "1.2", "--agent", agent, "--parallel", "1", "--unattended")
+    assert done["exit"] == 0, done
+    (run,) = [one for one in place.home.team(done["team"]).workflow_runs() if one["skill"].endswith("dev-story")]
+    rounds = run["examinations"]["project_check"]["rounds"]
+    assert [one["verdict"] for one in rounds] == ["changes_requested", "approve"]
+    assert "ended with exit code 1" in rounds[0]["summary"] and "src/1-2-seeds.py" in rounds[0]["findings"][0]["fix"]
+    ids = run["completed_steps"]
+    assert ids.index("gate-project_check") < ids.index("gate-code_review"), "what does not work is not reviewed"
+    assert place.integrated("show", f"interlock/{done['team']}:src/1-2-seeds.py") == "NAME = '1-2-seeds'\n"
+
+
+@pytest.mark.long
+def test_a_finished_story_that_cannot_be_merged_is_taken_up_again(tmp_path: Path) -> None:
+    """Two stories change the same line: the second one gets the conflict to resolve, and nobody is asked."""
+    place = checked(tmp_path / "app")
+    agent = f"{sys.executable} {AGENT} clashes:1-1-beds clashes:1-2-seeds"
+    done = place("run", "1.1", "1.2", "--agent", agent, "--parallel", "2", "--unattended")
+    assert done["exit"] == 0, (done, [one.text for one in place.home.team(done["team"]).questions()])
+    assert place.integrated("show", f"interlock/{done['team']}:src/log.py") == "LOG = ['all of them']\n"
+    stories = place.listed()
+    assert [(stories[one]["status"], stories[one]["inputs"]) for one in ("1-1-beds", "1-2-seeds")] == [("done", 0)] * 2
+    team = place.home.team(done["team"])
+    runs = [one for one in team.workflow_runs() if one["skill"].endswith("dev-story")]
+    assert sorted(len(one["examinations"]["code_review"]["rounds"]) for one in runs) == [1, 2], "it is reviewed again"
+
+
+@pytest.mark.long
 def test_a_story_that_asks_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
     place = Place(garden(tmp_path / "app"))
     agent = f"{sys.executable} {AGENT} asks:1-1-beds"
@@ -229,13 +283,23 @@ def test_a_story_that_asks_holds_up_only_what_waits_for_it(tmp_path: Path) -> No
     team = place.home.team(done["team"])
     (question,) = team.questions()
     assert "Which of the two layouts" in (question.text + str(question.context))
+    (epic,) = place("list", "--epic", "1")["epics"]
+    assert epic["digest"][:2] == ["1 of 3 done: 1-2-seeds.", "Blocked: 1-1-beds."]
+    assert epic["digest"][2].startswith("1-1-beds waits for an answer: ")
+    assert epic["digest"][3] == "1-3-water waits for 1-1-beds (its text says “Depends on Story 1.1 and story 1.2”)."
+    assert epic["digest"][4].endswith(" of work; 0 answers by people.") and not epic["done"]
+    assert place("list", "--epic", "7")["error"] == "not_found"
     team.acting("human", person=True).reply(question.task_id, "The first one.", question=question.id)
-    done = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--parallel", "3", "--unattended")
+    again = place("run", "--all", "--agent", agent, "--parallel", "3", "--dry-run")
+    assert [len(again[one]) for one in ("new", "updated", "changed_started", "removed_started")] == [0] * 4, again
+    # Its maker asks the same in the next workflow of the story: it has the answer.
+    done = place("run", "--all", "--agent", agent, "--parallel", "3", "--unattended")
     assert done["exit"] == 0, done
     stories = place.listed()
     assert {one["status"] for one in stories.values()} == {"done"} and stories["1-1-beds"]["inputs"] == 1
 
 
+@pytest.mark.long
 def test_what_cannot_be_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     place = Place(garden(tmp_path / "app"))
     agent = f"{sys.executable} {AGENT}"
@@ -251,3 +315,119 @@ def test_what_cannot_be_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     )
     refused = place("run", "--all", "--agent", agent)
     assert "Commit `_bmad`" in refused["message"]
+
+
+def test_what_an_epic_leaves_to_be_done_is_taken_up_after_its_last_story(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    command, home = [sys.executable, AGENT], place.home
+    staged = home.stage_stories(str(place.root), agent="command", command=command)
+    (place.root / SPRINT).write_text(re.sub("backlog", "done", STATUS))
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "x"], cwd=place.root, check=True
+    )
+    again = home.stage_stories(str(place.root), agent="command", command=command)
+    assert again.team == staged.team and not again.new, "the retrospective is still to be done"
+    team = home.team(staged.team)
+    for task in team.tasks():
+        team.cancel(task.id)
+    with pytest.raises(InvalidRequest, match="No story is left"):
+        home.stage_stories(str(place.root), agent="command", command=command)
+
+
+def without_git(tmp_path: Path) -> tuple[Home, Callable[..., StagedPlan]]:
+    """A garden whose tasks are done in its directory, and what makes a plan of its stories."""
+    place = Place(garden(tmp_path / "app"))
+    shutil.rmtree(place.root / ".git")
+    return place.home, partial(place.home.stage_stories, str(place.root), agent="command", command=["true"])
+
+
+def finish(team: Team, *stories: str) -> None:
+    """Do the tasks of these stories, whatever they wait for."""
+    for story in stories:
+        task = next(one.id for one in team.tasks() if story in one.subject)
+        team.claim(task, force=True, by="dev-1")
+        assert team.complete(task, by="dev-1").state == "done"
+
+
+def test_a_plan_of_one_epic_brings_no_retrospective_of_another(tmp_path: Path) -> None:
+    home, stage = without_git(tmp_path)
+    team = home.team(stage(["1.1", "1.2"]).team)
+    finish(team, "1-1-beds", "1-2-seeds")
+    status = tmp_path / "app" / SPRINT
+    status.write_text(status.read_text().replace("1-3-water: backlog", "1-3-water: done"))
+    planned = stage(["2.1"])
+    assert [one.key for one in planned.new] == ["2-1-sun"]
+    assert not [one for one in team.tasks() if "Retrospective" in one.subject]
+
+
+def test_a_story_that_was_done_stays_in_the_plan_without_what_it_waited_for_and_left_it(tmp_path: Path) -> None:
+    home, stage = without_git(tmp_path)
+    team = home.team(stage(["1.3"]).team)
+    finish(team, "1-3-water")
+    status = tmp_path / "app" / SPRINT
+    status.write_text(re.sub("(1-[12]-[a-z]+): backlog", r"\1: done", status.read_text()))
+    planned = stage(["2.1"])
+    kept = [one.key for one in (*planned.unchanged, *planned.changed_started)]
+    assert [one.key for one in planned.new] == ["2-1-sun"] and kept == ["1-3-water"]
+
+
+def test_a_project_of_the_same_name_has_a_story_team_of_its_own(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    command, home = [sys.executable, AGENT], place.home
+    assert home.stage_stories(str(place.root), agent="command", command=command).team == "app-stories"
+    other = garden(tmp_path / "other" / "app")
+    assert home.stage_stories(str(other), agent="command", command=command).team == "app-stories-2"
+    assert [home.story_team(str(one)) for one in (place.root, other)] == ["app-stories", "app-stories-2"]
+    for verb in (home.stage_stories, home.stories):
+        with pytest.raises(TeamExists, match="works in"):
+            verb(str(other), team="app-stories")
+
+
+PLANNER = """import json, sys
+asked = sys.stdin.read()
+proposals = json.loads(open(sys.argv[1]).read())
+told = "That cannot be used" in asked
+with open(sys.argv[1] + ".asked", "a") as file:
+    file.write(asked + chr(0))
+print("I looked.", json.dumps({"dependencies": proposals[1 if told else 0]}))
+"""
+
+
+def entry(story: str, **depends_on: str) -> dict[str, Any]:
+    return {"story": story, "depends_on": {key.replace("_", "-"): why for key, why in depends_on.items()}}
+
+
+@pytest.mark.long
+def test_an_agent_proposes_what_stories_wait_for_and_it_counts_once_it_is_accepted(tmp_path: Path) -> None:
+    """It is asked of the stories alone of which nobody says it; a cycle is refused; explicit keys go before it."""
+    place = Place(garden(tmp_path / "app"))
+    answers = tmp_path / "answers.json"
+    (tmp_path / "planner.py").write_text(PLANNER)
+    sound = [entry("1-1-beds"), entry("2-1-sun", **{"1_2_seeds": "it needs seeds"})]
+    answers.write_text(json.dumps([[entry("1-1-beds", **{"1_3_water": "x"}), entry("1-3-water")], sound]))
+    planner = f"{sys.executable} {tmp_path / 'planner.py'} {answers}"
+    before = place("list")
+    assert place("plan", "--accept")["error"] == "not_found" and before["proposal"] is None
+    done = place("plan", "--agent", planner)
+    first, again = (tmp_path / "answers.json.asked").read_text().split("\0")[:2]
+    assert "Say it of: 1-1-beds, 2-1-sun." in first
+    for fault in ("1-3-water: leave it out", "2-1-sun is missing", "cycle: 1-1-beds -> 1-3-water -> 1-1-beds"):
+        assert fault in again
+    assert (done["accepted"], done["dependencies"]["2-1-sun"]) == (False, {"1-2-seeds": "it needs seeds"})
+    assert place.listed() == {one["key"]: one for one in before["stories"]}, "nobody has accepted it"
+
+    assert place("plan", "--accept")["accepted"]
+    assert place.listed()["2-1-sun"]["reasons"] == {"1-2-seeds": "it needs seeds"}
+    staged = place("run", "2-1-sun", "--agent", f"{sys.executable} {AGENT}", "--dry-run")
+    assert staged["new"][:2] == ["1-2-seeds", "2-1-sun"], "what it waits for is done as well"
+    (place.root / "interlock.workflows.yaml").write_text("stories:\n  dependencies:\n    2-1-sun: []\n")
+    assert place.listed()["2-1-sun"]["depends_on"] == [], "what is written down goes before it"
+    assert not place("plan", "--drop")["exit"] and place("list")["proposal"] is None
+
+
+def test_a_proposal_that_cannot_be_used_is_refused_and_not_kept(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    (tmp_path / "planner.py").write_text('print(\'{"dependencies": [{"story": "9-9"}]}\')')
+    refused = place("plan", "--agent", f"{sys.executable} {tmp_path / 'planner.py'}")
+    assert (refused["exit"], refused["error"]) == (1, "invalid_request") and "9-9: leave it out" in refused["message"]
+    assert place("list")["proposal"] is None

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from interlock.clock import iso
 from interlock.workflow.reviews.code_review import CodeReview
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan, StepId, WorkflowState
+from interlock.workflow.state.rollback import CheckpointKeeper
 from tests.workflow.reviewed import (
     OUT,
     SKILL,
@@ -22,17 +24,19 @@ from tests.workflow.reviewed import (
     said,
     story_project,
 )
-from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, script
+from tests.workflow.stage import DONE, START, MemoryDesk, NoCheckpoints, Outcome, Part, Player, play, script
 
 APPROVES = said(*SMALL, verdict="approve")
 BEDS, LAMPS = f"{OUT}/1-1-beds.md", f"{OUT}/1-2-lamps.md"
 
 
-def run(root: Path, part: Any = None, *, answers: Any = lambda asking: None, **values: str) -> Outcome:
-    plan = Plan(project=str(root), tier=1, values=values)
+def run(
+    root: Path, part: Any = None, *, answers: Any = lambda asking: None, checkpoints: Any = None, **values: str
+) -> Outcome:
+    plan = RunPlan(project=str(root), tier=1, values=values)
     return play(
         root, Player(part or Developer(root)), skill=SKILL, plan=plan, examinations=(CodeReview(),),
-        subagents=Player(script(APPROVES)), desk=MemoryDesk(answers=answers),
+        subagents=Player(script(APPROVES)), desk=MemoryDesk(answers=answers), checkpoints=checkpoints,
     )  # fmt: skip
 
 
@@ -144,3 +148,32 @@ def test_what_is_fixed_after_it_was_found_missing_is_done(tmp_path: Path) -> Non
 
     outcome = run(root, part)
     assert outcome.state.outcome == "COMPLETED" and "Status: done" in (root / STORY).read_text()
+
+
+class Kept(NoCheckpoints):
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        CheckpointKeeper().create(state, step=step, reason=reason, at=iso(START))
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_without_git_the_file_list_is_compared_with_the_snapshots_of_the_run(tmp_path: Path, works: bool) -> None:
+    """What was listed and existed was believed there; its agent tells of no write."""
+    root = story_project(tmp_path)
+    (root / "src/login.py").write_text("old\n")
+    (root / "src/other.py").write_text("old\n")
+    (root / STORY).write_text(STORY_TEXT.replace("- src/login.py\n", "- src/login.py\n- src/other.py\n"))
+
+    async def silent(part: Part) -> str:
+        if works:
+            (root / "src/login.py").write_text("new\n")
+        if "in the File List, but not changed: src/other.py" in part.prompt:
+            (root / STORY).write_text((root / STORY).read_text().replace("- src/other.py\n", ""))
+        return DONE
+
+    outcome = run(root, silent, checkpoints=Kept())
+    first = [one["title"] for one in outcome.state.examinations["code_review"]["rounds"][0]["findings"]]
+    if works:
+        assert "in the File List, but not changed: src/other.py" in first
+        assert outcome.state.outcome == "COMPLETED" and "Status: done" in (root / STORY).read_text()
+    else:
+        assert "nothing was changed for the story" in first and "Status: done" not in (root / STORY).read_text()

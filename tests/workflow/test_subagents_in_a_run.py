@@ -8,13 +8,14 @@ from typing import Literal
 
 import pytest
 
+from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.registry import KEPT
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import APPROVE, Examined
+from interlock.workflow.engine.subagent_registry import KEPT
 from interlock.workflow.reviews import reviewers
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import MemoryDesk, Part, Player, play, project, writes
 from tests.workflow.subagents import Staff, run_all
@@ -38,7 +39,7 @@ class Review:
         assert run.dispatcher is not None
         self.reports = await run_all(run.dispatcher, self.work)
         read = {one.label: reviewers.answer(one.text, one.label).findings for one in self.reports}
-        return Examined(APPROVE, "reviewed", reviewers.merge(read))
+        return Examined(APPROVE, "reviewed", panel.merge(read))
 
 
 def reviewer(seconds: float = 10.0) -> Staff:
@@ -120,6 +121,7 @@ async def _says(text: str) -> str:
     return text
 
 
+@pytest.mark.long
 @pytest.mark.req("BMAD-5.8.4", "BMAD-FR23c")
 @pytest.mark.parametrize("resumes", [True, False])
 def test_killed_at_any_save_the_review_goes_on_in_the_sessions_that_were_open(tmp_path: Path, resumes: bool) -> None:
@@ -214,7 +216,7 @@ def test_the_model_follows_from_the_work_and_the_runs_tier(
     desk = MemoryDesk(answers=lambda asking: "confirm")
     outcome = play(
         root, Player(writes(root)), desk=desk, examinations=(Review(work),), subagents=staff,
-        plan=Plan(project=str(root), tier=tier), models={one: f"the-{one}" for one in ("haiku", "sonnet", "opus")},
+        plan=RunPlan(project=str(root), tier=tier), models={one: f"the-{one}" for one in ("haiku", "sonnet", "opus")},
     )  # fmt: skip
     assert outcome.ending.kind == "completed", outcome.ending
     assert [one.model for one in staff.openings] == [f"the-{chosen}", "m-1"]

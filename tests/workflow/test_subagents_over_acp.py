@@ -12,7 +12,8 @@ import pytest
 from interlock.agents.acp.agent import AcpAgent, LaunchSpec
 from interlock.agents.session import Opening, Update
 from interlock.processes import table
-from interlock.processes.groups import RUN_TOKEN, RUN_WITHIN, end_marked
+from interlock.processes.ancestry import RUN_TOKEN, RUN_WITHIN
+from interlock.processes.groups import end_marked
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
@@ -46,6 +47,7 @@ class Program:
         return {pid for name in names for pid in table.marked(pids, f"{name}={self.token}")}
 
 
+@pytest.mark.long
 def test_processes_of_subagents_that_answer_crash_hang_or_make_room_are_gone_afterwards(tmp_path: Path) -> None:
     started = tmp_path / "started"
     script = {

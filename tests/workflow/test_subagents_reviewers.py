@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
+from interlock.workflow.panel import merge
 from interlock.workflow.reviews import reviewers
-from interlock.workflow.reviews.reviewers import EMPHASES, Emphasis, answer, fork, merge
+from interlock.workflow.reviews.reviewers import EMPHASES, Emphasis, answer, fork
 
 BASE = "# Review of story 1.2\n\nThe diff is in changes.diff, the criteria in story.md."
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import pytest
 
-from interlock.workflow.panel import Gathered, SynchronizationBarrier, SyncTimeout
+from interlock.workflow.panel import BarrierResults, SynchronizationBarrier, SyncTimeout
 from tests.workflow import virtual
 
 NAMES = ("08a", "08b", "08c", "08d", "08e", "08f")
@@ -49,7 +49,7 @@ def test_results_handed_in_by_threads_at_the_same_moment_all_arrive_in_their_ord
         start.wait(LONG)
         return barrier.deliver(name, f"result of {name}")
 
-    async def main() -> Gathered[str]:
+    async def main() -> BarrierResults[str]:
         with ThreadPoolExecutor(len(names)) as threads:
             taken = [threads.submit(thread, name) for name in reversed(names)]
             found = await barrier.wait(LONG)
@@ -69,7 +69,7 @@ def test_it_waits_for_the_last_one_whoever_it_is() -> None:
         await virtual.passes(after)
         assert await barrier.hand_in(name, name.upper())
 
-    async def main() -> tuple[Gathered[str], float]:
+    async def main() -> tuple[BarrierResults[str], float]:
         async with anyio.create_task_group() as group:
             for n, name in enumerate(reversed(NAMES)):
                 group.start_soon(party, name, float(n))
@@ -83,7 +83,7 @@ def test_it_waits_for_the_last_one_whoever_it_is() -> None:
 def test_after_its_wait_it_says_barrier_timeout_and_keeps_what_came() -> None:
     barrier: SynchronizationBarrier[int] = SynchronizationBarrier(NAMES)
 
-    async def main() -> tuple[Gathered[int], bool, float]:
+    async def main() -> tuple[BarrierResults[int], bool, float]:
         for n, name in enumerate(NAMES[:4]):
             await barrier.hand_in(name, n)
         found = await barrier.wait(120)
@@ -104,7 +104,7 @@ def test_a_task_waits_5_seconds_for_the_lock_twice_and_then_breaks_the_barrier_f
     lock.lock.acquire()  # held for ever
     barrier: SynchronizationBarrier[int] = SynchronizationBarrier(NAMES, lock=lock)
 
-    async def main() -> tuple[Gathered[int], list[float]]:
+    async def main() -> tuple[BarrierResults[int], list[float]]:
         ended = []
 
         async def party(name: str) -> None:
@@ -135,7 +135,7 @@ def test_a_lock_that_is_free_again_for_the_retry_is_enough() -> None:
         await virtual.passes(7)
         lock.lock.release()
 
-    async def main() -> Gathered[int]:
+    async def main() -> BarrierResults[int]:
         async with anyio.create_task_group() as group:
             group.start_soon(let_go)
             assert await barrier.hand_in("08a", 1)
@@ -167,7 +167,7 @@ def test_a_lock_held_for_ever_by_a_thread_breaks_it_for_the_threads_and_the_task
         except SyncTimeout:
             refused.append(name)
 
-    async def main() -> Gathered[str]:
+    async def main() -> BarrierResults[str]:
         with ThreadPoolExecutor(len(NAMES)) as threads:
             waiting = [threads.submit(thread, name) for name in NAMES]
             found = await barrier.wait(LONG)
@@ -204,4 +204,4 @@ def test_a_second_result_of_the_same_party_is_not_taken_and_a_stranger_is_refuse
 
 
 def test_it_is_over_at_once_where_it_waits_for_nobody() -> None:
-    assert anyio.run(SynchronizationBarrier[int](()).wait, LONG) == Gathered({})
+    assert anyio.run(SynchronizationBarrier[int](()).wait, LONG) == BarrierResults({})

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.settings import known
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import RunPlan
 from interlock.workflow.state.sprint_status_watcher import FileChanges, SprintStatusWatcher, StatusChange
 from tests.workflow import virtual
 from tests.workflow.builder import SLEEPS, Maker, Validators, build, builder, rounds
@@ -31,7 +31,7 @@ def party(root: Path, seconds: dict[str, float], leaves: str = "") -> Outcome:
         return line("Add users") + ("\n*exit" if who(part) == leaves else "")
 
     desk = MemoryDesk(answers=lambda asking: "stop")
-    return play(project(root), stalling(), plan=Plan(project=str(root), tier=1), desk=desk, subagents=Player(part))
+    return play(project(root), stalling(), plan=RunPlan(project=str(root), tier=1), desk=desk, subagents=Player(part))
 
 
 def heard(outcome: Outcome) -> list[str]:

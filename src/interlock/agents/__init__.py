@@ -7,14 +7,6 @@ from __future__ import annotations
 
 
 def __getattr__(name: str) -> object:
-    if name == "acp":
-        import interlock.agents.acp.agent
-
-        return interlock.agents.acp
-    if name == "command":
-        import interlock.agents.command
-
-        return interlock.agents.command
     if name == "profiles":
         import interlock.agents.profiles
 

@@ -16,9 +16,6 @@ from zoneinfo import ZoneInfo
 import pydantic.dataclasses
 from pydantic import AfterValidator, Field, StrictBool
 
-OVERLOAD_SECONDS = 60.0
-"""When to try again where a provider is merely busy and does not say."""
-
 
 def _expression(pattern: str) -> str:
     try:

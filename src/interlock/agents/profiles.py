@@ -1,4 +1,5 @@
-"""What is known of each agent program, as data: `profiles.toml` here, and the user's `<home>/agents.toml`.
+"""What is known of each agent program, as data: `profiles.toml` here, the entries of the ACP registry, where the home
+has a copy of it, and the user's `<home>/agents.toml`.
 
 A user's file has the same form. A table with a new name is a new agent; in one with a known name, single keys replace
 ours. It is read whole and checked whole before anything is started by it.
@@ -15,6 +16,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from interlock.agents import acp_registry
 from interlock.agents.capacity import Limit
 from interlock.agents.usage import KINDS
 from interlock.errors import ConfigParseError
@@ -79,11 +81,13 @@ class AgentProfile(BaseModel):
     * `helpers`: programs that it starts on Linux, with what comes of it where one is missing, and what to do.
     * `limits`: how it says that it cannot work now. `install`, `login`: what a person has to do.
     * `proven`: what Interlock's own tests show with the real program.
+    * `listed`: that it comes from the ACP registry.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    listed: bool = False
     title: Text = ""
     program: Text = ""
     acp: tuple[Text, ...] = ()
@@ -106,14 +110,17 @@ class AgentProfile(BaseModel):
 
 
 def load(home: str | None = None) -> dict[str, AgentProfile]:
-    """All profiles by name: ours, then those of `<home>/agents.toml`.
+    """All profiles by name: ours, those of the ACP registry that we have none of, then those of `<home>/agents.toml`.
 
     Raises:
-        ConfigParseError: the user's file cannot be read, or says something that makes no sense; the message names all.
+        ConfigParseError: a file of the user's cannot be read, or says something that makes no sense; the message names
+            all.
     """
     tables = _read(_OURS)
     for name, table in tables.items():
         table.setdefault("title", name)
+    registry = {} if home is None else acp_registry.profiles(home)
+    tables |= {name: table for name, table in registry.items() if name not in tables and name not in RESERVED}
     path = os.path.join(home, FILE) if home else None
     faults: list[str] = []
     if path is not None and os.path.exists(path):
@@ -125,7 +132,11 @@ def load(home: str | None = None) -> dict[str, AgentProfile]:
             else:
                 tables[name] = {**tables.get(name, {}), **table}
                 tables[name].setdefault("title", name)
-    found = {name: _profile(name, table, faults) for name, table in tables.items() if isinstance(table, dict)}
+    found = {
+        name: _profile(name, table, faults, listed=table is registry.get(name))
+        for name, table in tables.items()
+        if isinstance(table, dict)
+    }
     if faults:
         raise ConfigParseError(f"{path or _OURS} cannot be used: {'; '.join(faults)}.", path=path, errors=faults)
     return {name: profile for name, profile in found.items() if profile is not None}
@@ -142,11 +153,11 @@ def _read(path: str) -> Json:
         raise ConfigParseError(f"{path} cannot be read: {error}. Fix it, or move it away.", path=path) from error
 
 
-def _profile(name: str, table: Json, faults: list[str]) -> AgentProfile | None:
-    known = set(AgentProfile.model_fields) - {"name"}
+def _profile(name: str, table: Json, faults: list[str], *, listed: bool = False) -> AgentProfile | None:
+    known = set(AgentProfile.model_fields) - {"name", "listed"}
     before = len(faults)
     try:
-        profile = AgentProfile.model_validate({**table, "name": name})
+        profile = AgentProfile.model_validate({**table, "name": name, "listed": listed})
     except ValidationError as error:
         for one in error.errors():
             where = f"{one['loc'][0]} of [{name}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,15 +10,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from interlock.agents.acp.agent import AcpAgent, LaunchSpec
-from interlock.agents.command import HeadlessAgent
+from interlock.agents.acp_registry import NPM
+from interlock.agents.command import CommandAgent, HeadlessAgent
 from interlock.agents.profiles import FILE, AgentProfile, load
 from interlock.agents.session import Agent
 from interlock.errors import AgentError
+from interlock.model.json import Json
 from interlock.model.team import Member
 
 VERSION_SECONDS = 20.0
@@ -32,6 +34,10 @@ _PLACES = (
     "/usr/local/bin",
     "/opt/homebrew/bin",
 )
+
+
+NEEDED = ("session", "prompt", "mcp")
+"""Without these a program cannot take part."""
 
 
 class WhyIdle(Protocol):
@@ -63,8 +69,9 @@ class Installation:
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
     """One kind of agent. `how` is None where nothing of it is installed, `path` what is started; `version` its own
-    program's, None where that does not say. `own` is true for a profile of the user's. `proven` is what Interlock's own
-    tests show with the real program. `lacks` says what does not work here for want of a helper."""
+    program's, None where that does not say. `own` is true for a profile of the user's, `listed` for one of the ACP
+    registry. `proven` is what Interlock's own tests show with the real program. `lacks` says what does not work here
+    for want of a helper."""
 
     name: str
     title: str
@@ -75,6 +82,48 @@ class AgentInfo:
     own: bool
     proven: tuple[str, ...]
     lacks: str | None = None
+    listed: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class CheckedAgent:
+    """How an agent did when it was tried: each ability is True, False, or None where nothing could be seen of it."""
+
+    version: str | None
+    how: str | None
+    at: str
+    abilities: dict[str, bool | None]
+    details: dict[str, str]
+    seconds: float
+
+    @property
+    def works(self) -> bool:
+        """Whether it can take part."""
+        return all(self.abilities.get(one) for one in NEEDED)
+
+
+@dataclass(slots=True, frozen=True)
+class AgentSummary:
+    """A kind of agent; `tested` is `checked` (here, see `check_agent`), `proven` (by Interlock's own tests) or
+    `untested`, `guarantees` what it is known to do."""
+
+    info: AgentInfo
+    checked: CheckedAgent | None
+    tested: str
+    guarantees: list[str]
+
+    @property
+    def installed(self) -> bool:
+        """Whether a program for it is on this machine."""
+        return self.info.how is not None
+
+    def as_dict(self) -> Json:
+        """The contract's shape."""
+        told = asdict(self.info)
+        del told["proven"]
+        checked = None if self.checked is None else asdict(self.checked)
+        own = {"installed": self.installed, "tested": self.tested, "guarantees": self.guarantees}
+        return {**told, **own, "checked": checked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +136,10 @@ class AgentHandle:
 
 
 class AgentRegistry:
-    """All kinds of agents: the profiles of Interlock and of the user's home. `environment` is where programs are looked
-    for."""
+    """All kinds of agents: the profiles of Interlock and of the user's home."""
 
-    def __init__(self, home: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: str) -> None:
         self._home = home
-        self._environment = os.environ if environment is None else environment
 
     def agents(self) -> list[AgentInfo]:
         """Every one, installed or not; their programs are asked for their version, which takes seconds for some.
@@ -102,7 +149,15 @@ class AgentRegistry:
         """
         profiles, ours = load(self._home), load()
         with ThreadPoolExecutor(max_workers=len(profiles)) as pool:
-            return list(pool.map(lambda one: self._info(one, one.name not in ours), profiles.values()))
+            return list(pool.map(lambda one: self._info(one, one.name in ours), profiles.values()))
+
+    def installed(self) -> list[str]:
+        """The names of those that are installed; nothing is started.
+
+        Raises:
+            ConfigParseError: the user's profiles cannot be read.
+        """
+        return [name for name, one in load(self._home).items() if Installation.find(one, os.environ).how]
 
     def agent(self, name: str) -> AgentHandle:
         """The agent of that name.
@@ -117,22 +172,23 @@ class AgentRegistry:
             near = get_close_matches(name, profiles, n=1)
             raise AgentError(
                 f"There is no agent {name!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are "
-                f"{', '.join(profiles)}; {os.path.join(self._home, FILE)} adds more.",
+                f"{', '.join(one.name for one in profiles.values() if not one.listed)}; "
+                f"{os.path.join(self._home, FILE)} and `interlock agents registry` add more.",
                 agent=name,
             )
-        headless = Installation.find(profile, self._environment).how == "headless"
+        headless = Installation.find(profile, os.environ).how == "headless"
         permissions = next(iter(profile.headless_modes), None) if headless else None
-        agent = agent_of(profile, permissions or "ask", self._environment)
-        return AgentHandle(agent, profile.environment, self._info(profile, name not in load()))
+        agent = agent_of(profile, permissions or "ask", os.environ)
+        return AgentHandle(agent, profile.environment, self._info(profile, name in load()))
 
-    def _info(self, profile: AgentProfile, own: bool) -> AgentInfo:
-        found = Installation.find(profile, self._environment)
+    def _info(self, profile: AgentProfile, ours: bool) -> AgentInfo:
+        found = Installation.find(profile, os.environ)
         version = None
         if found.program:
             try:
                 ran = subprocess.run(
                     [found.program, "--version"],
-                    env=dict(self._environment),
+                    env=dict(os.environ),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=VERSION_SECONDS,
@@ -142,8 +198,8 @@ class AgentRegistry:
             except (OSError, subprocess.TimeoutExpired):
                 pass
         return AgentInfo(
-            profile.name, profile.title, found.how, found.start, version, profile.install, own, profile.proven,
-            lacks(profile, self._environment),
+            profile.name, profile.title, found.how, found.start, version, profile.install,
+            not ours and not profile.listed, profile.proven, lacks(profile, os.environ), profile.listed,
         )  # fmt: skip
 
 
@@ -164,7 +220,8 @@ def agent_of(profile: AgentProfile, permissions: str | None, environment: Mappin
     if found.how == "headless":
         argv = (found.start, *profile.headless[1:], *profile.headless_modes.get(wanted, ()))
         return HeadlessAgent(profile, argv, beside)
-    spec = LaunchSpec(
+    return over_acp(
+        profile.name,
         argv=(found.start, *profile.acp[1:]),
         variables=profile.variables,
         model_arguments=profile.model_arguments,
@@ -176,14 +233,29 @@ def agent_of(profile: AgentProfile, permissions: str | None, environment: Mappin
         install=f"To install it: {profile.install}.",
         login=profile.login,
     )
-    return AcpAgent(profile.name, spec)
+
+
+def own_agent(member: Member) -> Agent:
+    """The agent that a member's own command is."""
+    argv = member.command or []
+    return over_acp(member.name, argv=tuple(argv)) if member.agent == "acp" else CommandAgent(member.name, argv)
+
+
+def over_acp(name: str, **spec: Any) -> Agent:
+    """An agent that speaks ACP, started as `LaunchSpec(**spec)` says.
+
+    What speaks ACP is loaded here, with the first of them: it takes as long to load as all the rest of a run.
+    """
+    from interlock.agents.acp.agent import AcpAgent, LaunchSpec
+
+    return AcpAgent(name, LaunchSpec(**spec))
 
 
 def why_not(profile: AgentProfile, permissions: str | None, environment: Mapping[str, str]) -> str | None:
     """Why an agent of that profile cannot work here, held to those permissions, and what to do; None where it can."""
     found = Installation.find(profile, environment)
     if found.start is None:
-        programs = " or ".join(dict.fromkeys([*profile.acp[:1], *profile.headless[:1]]))
+        programs = " or ".join(dict.fromkeys([*profile.acp[:1], *profile.headless[:1]])).replace(NPM, "the program of ")
         return f"{profile.title} is not installed: {programs} was not found. To install it: {profile.install}."
     if found.how == "headless" and (permissions or "ask") not in profile.headless_modes:
         others = " or ".join(profile.headless_modes)
@@ -205,16 +277,37 @@ def lacks(profile: AgentProfile, environment: Mapping[str, str]) -> str | None:
 
 
 def find(program: str, environment: Mapping[str, str]) -> str | None:
-    """The path of a program, along PATH and in the usual places of npm; a path stands for itself."""
+    """The path of a program, along PATH and in the usual places of npm; a path stands for itself, and `npm:PACKAGE` for
+    the program of a package that is installed for everybody or for one user."""
+    if program.startswith(NPM):
+        return _of_package(program.removeprefix(NPM), environment)
     program = os.path.expanduser(program)
     found = shutil.which(program, path=environment.get("PATH", os.defpath))
     if found is not None or "/" in program:
         return os.path.abspath(found) if found else None
-    places = list(_PLACES)
+    return shutil.which(program, path=os.pathsep.join(_npm_places(environment)))
+
+
+def _npm_places(environment: Mapping[str, str]) -> list[str]:
     prefix = environment.get("NPM_CONFIG_PREFIX") or environment.get("npm_config_prefix") or _npm_prefix()
-    if prefix:
-        places.insert(0, os.path.join(prefix, "bin"))
-    return shutil.which(program, path=os.pathsep.join(map(os.path.expanduser, places)))
+    places = [os.path.join(prefix, "bin")] if prefix else []
+    return [*places, *map(os.path.expanduser, _PLACES)]
+
+
+def _of_package(package: str, environment: Mapping[str, str]) -> str | None:
+    """The program of an npm package, which may be called otherwise: as the package itself says."""
+    own = package.rpartition("/")[2]
+    for directory in [*environment.get("PATH", os.defpath).split(os.pathsep), *_npm_places(environment)]:
+        try:
+            with open(os.path.join(directory, "..", "lib", "node_modules", package, "package.json"), "rb") as file:
+                programs = json.loads(file.read(1_048_576)).get("bin")
+        except (OSError, ValueError, AttributeError):
+            continue
+        names = [own] if isinstance(programs, str) else list(programs or ())
+        for name in sorted(names, key=lambda one: one != own):
+            if (found := shutil.which(os.path.basename(name), path=directory)) is not None:
+                return os.path.abspath(found)
+    return None
 
 
 def _npm_prefix() -> str | None:

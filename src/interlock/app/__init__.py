@@ -6,9 +6,10 @@ names another member for a single call, which a caller with a session of its own
 a unique suffix (`003`), or by their key in a plan. Times are ISO 8601 in UTC, durations seconds.
 
 The modules that load much come with the first verb that needs them, as attributes of this package: `app.engine`, the
-workflow engine, `app.running`, the runner and git, `app.planning`, plans, `app.speech`, AOF/1, and
-`app.server_lock`, the server of a home. So a claim does not pay for the workflow engine, and types are known all the
-same.
+workflow engine, `app.running`, the runner and git, `app.planning`, plans, `app.importing`, tasks of other programs,
+`app.speech`, AOF/1, `app.server_lock`, the server of a home, `app.ledgers`, ledgers that move, `app.tokens`, who may
+come in over HTTP, `app.receipts`, signed reports, and `app.stopping`, which ends members at work. So a claim does not
+pay for the workflow engine, and types are known all the same.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from __future__ import annotations
 def __getattr__(name: str) -> object:
     if name == "engine":
         import interlock.app.engine
-
-        return interlock.app.engine
-    if name == "running":
+    elif name == "running":
         import interlock.app.running
-
-        return interlock.app.running
-    if name == "planning":
+    elif name == "planning":
         import interlock.app.planning
-
-        return interlock.app.planning
-    if name == "speech":
+    elif name == "importing":
+        import interlock.app.importing
+    elif name == "speech":
         import interlock.app.speech
-
-        return interlock.app.speech
-    if name == "server_lock":
+    elif name == "server_lock":
         import interlock.app.server_lock
-
-        return interlock.app.server_lock
-    raise AttributeError(f"module 'interlock.app' has no attribute {name!r}")
+    elif name == "ledgers":
+        import interlock.app.ledgers
+    elif name == "tokens":
+        import interlock.app.tokens
+    elif name == "receipts":
+        import interlock.app.receipts
+    elif name == "stopping":
+        import interlock.app.stopping
+    else:
+        raise AttributeError(f"module 'interlock.app' has no attribute {name!r}")
+    return getattr(interlock.app, name)

@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
-from typing import Any
 
+from interlock import agents as programs
 from interlock import app
 from interlock.app.base import HomeBase
 from interlock.errors import NotAvailable, StorageError
@@ -16,8 +17,6 @@ from interlock.storage import files
 from interlock.storage.files import locked_directory
 
 CHECKED = "agents-checked.json"
-NEEDED = ("session", "prompt", "mcp")
-"""Without these a program cannot take part."""
 
 MEMORY_SECONDS = 10.0
 
@@ -25,20 +24,39 @@ MEMORY_SECONDS = 10.0
 class AgentVerbs(HomeBase):
     """What a home knows of agent programs, and of memory."""
 
-    def agents(self) -> list[dict[str, Any]]:
-        """Every kind of agent: `{"name", "title", "installed", "how", "path", "version", "install", "own", "tested",
-        "guarantees", "checked"}`; `tested` is `checked` (here, see `check_agent`), `proven` (by Interlock's own tests)
-        or `untested`.
+    def agents(self) -> list[programs.registry.AgentSummary]:
+        """Every kind of agent.
 
         Raises:
             ConfigParseError: `agents.toml` cannot be read.
         """
         checked = self._checked()
-        return [_shown(offer, checked.get(offer.name)) for offer in self._roster().agents()]
+        return [_summary(info, checked.get(info.name)) for info in self._roster().agents()]
 
-    def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
-        """Try an agent with one small task, which costs a few requests of its model. As in `agents`, with `checked`:
-        `{"abilities", "details", "seconds", …}`, and `works`, whether it can take part.
+    def installed_agents(self) -> list[str]:
+        """What can drive a member on this machine: the installed agent programs, then `shell`.
+
+        Raises:
+            ConfigParseError: `agents.toml` cannot be read.
+        """
+        return [*self._roster().installed(), "shell"]
+
+    def agent_registry(self, source: str | None = None) -> list[programs.registry.AgentSummary]:
+        """The agents of the ACP registry that there are for this machine, from the home's copy of it. With `source`,
+        its file or its address, that is the copy from now on; nothing else ever fetches it.
+
+        Raises:
+            ConfigParseError: that is no registry; the copy that there was stays.
+            NotFound, InvalidRequest: it cannot be read from there.
+            StorageError: it cannot be kept.
+        """
+        if source is not None:
+            self.need_person("take a registry of agents")
+            app.running.take_registry(self.path, source)
+        return [one for one in self.agents() if one.info.listed]
+
+    def check_agent(self, name: str, *, model: str | None = None) -> programs.registry.AgentSummary:
+        """Try an agent with one small task, which costs a few requests of its model.
 
         Raises:
             AgentError: it is unknown, or not installed.
@@ -61,36 +79,29 @@ class AgentVerbs(HomeBase):
                 found = app.running.run_async(tryout)
         finally:
             app.running.rmtree(place, ignore_errors=True)
-        result = {
-            "version": hire.info.version,
-            "how": hire.info.how,
-            "at": task.created_at,
-            "abilities": found.abilities,
-            "details": found.details,
-            "seconds": found.seconds,
-        }
+        info = hire.info
+        result = programs.registry.CheckedAgent(
+            info.version, info.how, task.created_at, found.abilities, found.details, found.seconds
+        )
         if found.abilities.get("session"):
             path = os.path.join(self.path, CHECKED)
+            known = {one: asdict(kept) for one, kept in {**self._checked(), name: result}.items()}
             try:
-                files.replace(path, json.dumps({**self._checked(), name: result}, indent=2).encode() + b"\n")
+                files.replace(path, json.dumps(known, indent=2).encode() + b"\n")
             except OSError as error:
                 raise StorageError(f"{path} cannot be written: {error.strerror}.", path=path) from error
-        return {**_shown(hire.info, result), "works": all(found.abilities.get(one) for one in NEEDED)}
+        return _summary(info, result)
 
-    def memory_status(self, directory: str | None = None) -> dict[str, Any]:
-        """The state of the memory of the project at that directory (the current one by default), when it is asked:
-        `{"kind", "where", "status", "since", "problem", "queued", "queue", "project"}`; `status` is AVAILABLE,
-        UNAVAILABLE or PERMANENTLY_UNAVAILABLE."""
+    def memory_status(self, directory: str | None = None) -> app.engine.MemoryStatus:
+        """Ask the memory of the project at that directory (the current one by default) how it is."""
         place = app.engine.MemoryPlace.of(directory)
         with closing(self._memory_at(place, [])) as memory:
-            return {**memory.condition().as_dict(), "project": place.project}
+            return app.engine.MemoryStatus(memory.condition(), place.project)
 
     def memories(
         self, query: str = "", *, directory: str | None = None, project: str | None = None, limit: int = 20
-    ) -> dict[str, Any]:
-        """What memory knows about `query`, or without one the latest: `{"project", "source", "stale", "memories":
-        [{"id", "title", "content", "importance", "keywords", "tags", "project_id", "created_at", "relevance",
-        "linked"}], "problems"}`.
+    ) -> app.engine.ProjectMemories:
+        """What memory knows about `query`, or without one the latest.
 
         Raises:
             MemoryUnavailable: the local memory cannot be read.
@@ -99,14 +110,10 @@ class AgentVerbs(HomeBase):
         problems: list[str] = []
         with closing(self._memory_at(place, problems)) as memory:
             found = memory.recall(query, project_id=project or place.project, limit=limit, time_limit=MEMORY_SECONDS)
-        return {
-            "project": project or place.project, "source": found.source, "stale": found.stale,
-            "memories": [one.as_dict() for one in found.memories], "problems": problems,
-        }  # fmt: skip
+        return app.engine.ProjectMemories(project or place.project, found, problems)
 
-    def flush_memory(self, directory: str | None = None) -> dict[str, Any]:
-        """Ask memory again, also one that was given up, and hand over what waits for it. As `memory_status`, with
-        `handed_over`."""
+    def flush_memory(self, directory: str | None = None) -> app.engine.MemoryStatus:
+        """Ask memory again, also one that was given up, and hand over what waits for it."""
         place, done = app.engine.MemoryPlace.of(directory), 0
         with closing(self._memory_at(place, [])) as memory:
             try:
@@ -115,20 +122,19 @@ class AgentVerbs(HomeBase):
                     done += more
             except app.running.MemoryUnavailable:
                 pass  # the condition says so
-            return {**memory.condition().as_dict(), "project": place.project, "handed_over": done}
+            return app.engine.MemoryStatus(memory.condition(), place.project, done)
 
     def _roster(self) -> app.running.AgentRegistry:
         if self._registry is None:
             raise NotAvailable("This home was opened without agent programs. Open it with `interlock.connect`.")
         return self._registry()
 
-    def _checked(self) -> dict[str, Any]:
+    def _checked(self) -> dict[str, programs.registry.CheckedAgent]:
         try:
             with open(os.path.join(self.path, CHECKED), encoding="utf-8") as file:
-                found = json.load(file)
-        except (OSError, ValueError):
+                return {name: programs.registry.CheckedAgent(**one) for name, one in json.load(file).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
             return {}  # It only remembers what the next check finds out again.
-        return found if isinstance(found, dict) else {}
 
     def _memory_at(self, place: app.engine.MemoryPlace, problems: list[str]) -> app.running.MemoryStore:
         if self._open_memory is None:
@@ -137,16 +143,16 @@ class AgentVerbs(HomeBase):
         return self._open_memory(self._settings, place.root, place.output, note)
 
 
-def _shown(offer: app.running.AgentInfo, checked: dict[str, Any] | None) -> dict[str, Any]:
-    """An agent as `agents` has it. A check of another version, or of another way of starting it, is of no use."""
-    if checked is not None and (checked.get("version"), checked.get("how")) != (offer.version, offer.how):
+def _summary(
+    info: app.running.AgentInfo, checked: programs.registry.CheckedAgent | None
+) -> programs.registry.AgentSummary:
+    """An agent with what is known of it. A check of another version, or of another way of starting it, is of no use."""
+    if checked is not None and (checked.version, checked.how) != (info.version, info.how):
         checked = None
-    proven = offer.proven if offer.how == "acp" else ()
-    seen: dict[str, bool | None] = checked["abilities"] if checked is not None else {}
+    proven = info.proven if info.how == "acp" else ()
+    seen = checked.abilities if checked is not None else {}
     # What could not be seen here may still be known; what failed here does not hold here.
     names = dict.fromkeys([*seen, *proven])
     guarantees = [name for name in names if (name in proven if seen.get(name) is None else seen[name])]
     tested = "checked" if checked is not None else "proven" if proven else "untested"
-    told = app.running.asdict(offer)
-    del told["proven"]
-    return {**told, "installed": offer.how is not None, "tested": tested, "guarantees": guarantees, "checked": checked}
+    return programs.registry.AgentSummary(info, checked, tested, guarantees)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from interlock.errors import StorageError
 from interlock.model.json import Json
-from interlock.workflow.engine.confidence_calculator import Thresholds, calculate
+from interlock.workflow.engine.confidence_calculator import ConfidenceThresholds, calculate
 from interlock.workflow.entry import (
     cross_reference_validator,
     preflight_validation,
@@ -21,10 +21,10 @@ from interlock.workflow.entry import (
     validation_type_detector,
 )
 from interlock.workflow.entry.validation_type_detector import InvalidPattern
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
 from interlock.workflow.menus.menu_participation_engine import participate
 from interlock.workflow.package import files, packages, validators, workflow
-from interlock.workflow.package.packages import Package
+from interlock.workflow.package.packages import Invocation, Package
 
 LEVELS = (
     "_bmad/bmm/workflows/workflow-status/project-levels.yaml",
@@ -79,7 +79,7 @@ def confidence(text: str) -> Json:
         for name, value in (limits.items() if isinstance(limits, dict) else ())
         if name in ("high", "medium") and isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-    return calculate(given.get("signals"), given.get("tier"), Thresholds(**numbers)).as_dict()
+    return calculate(given.get("signals"), given.get("tier"), ConfidenceThresholds(**numbers)).as_dict()
 
 
 def skill(text: str, directory: str | None = None) -> Json:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from interlock import app, model
 from interlock.clock import Clock, iso
+from interlock.core.unit_of_work import KEYED as KEYED
+from interlock.core.unit_of_work import KeyedRequest as KeyedRequest
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import (
     Forbidden,
@@ -34,6 +36,9 @@ PROCESSLESS = ("cli", "http", "mcp-http", "page")
 class HomeBase:
     """A directory of teams, each opened once.
 
+    Attributes:
+        elsewhere: whether it is on another machine, whose directories are not ours.
+
     Args:
         executor_for: makes what carries out a member's tasks, or raises AgentError where its agent cannot be had.
         registry: opens the registry of agent programs; None where there are none.
@@ -41,6 +46,8 @@ class HomeBase:
         why_idle: why a member's agent is not available here.
         open_home: opens another home in the same way.
     """
+
+    elsewhere = False
 
     def __init__(
         self,
@@ -54,7 +61,7 @@ class HomeBase:
         registry: Callable[[], app.running.AgentRegistry] | None = None,
         open_memory: app.running.OpenMemory | None = None,
         why_idle: app.running.WhyIdle | None = None,
-        open_home: Callable[[str], Any] | None = None,
+        open_home: Callable[..., Any] | None = None,
     ) -> None:
         self.path = path
         self._settings = settings
@@ -72,9 +79,12 @@ class HomeBase:
     def __repr__(self) -> str:
         return f"<Home {self.path}>"
 
-    def teams(self) -> list[str]:
-        """Names of all teams, sorted."""
-        return self._catalog.names()
+    def teams(self, *, within: str | None = None) -> list[str]:
+        """Names of all teams, sorted; of `within` alone for a caller that may see no other."""
+        names = self._catalog.names()
+        for gone in self._workspaces.keys() - set(names):
+            self._workspaces.pop(gone, None)
+        return [name for name in names if within in (None, name)]
 
     def workspace(self, name: str) -> Workspace:
         """The team of that name, open for work; for Interlock's own processes.
@@ -86,7 +96,7 @@ class HomeBase:
         known = self._in_directory(name)
         if not known.named:
             with known.ledger.snapshot() as rows:
-                self._check_name(known, rows.team.get().name)
+                self._check_name(known, rows.start.team)
         return known
 
     def _check_name(self, known: Workspace, own: str) -> None:
@@ -114,9 +124,25 @@ class HomeBase:
             self.note_refusal(found, error)
             raise error
 
-    def tokens(self) -> app.running.Tokens:
+    @property
+    def local_path(self) -> str:
+        """The directory of this machine that keeps what is the user's own: a login, and which projects joined."""
+        return self.path
+
+    def seat_name(self, name: str | None, program: str) -> str:
+        """The member that the first window of a program is to be, which has perhaps been given a `name`.
+
+        Raises:
+            InvalidRequest, Forbidden: the home is elsewhere, and the login here is none that a window can use.
+        """
+        return name or program
+
+    def need_here(self, what: str) -> None:
+        """Refuse `what` ("end the server", say) for a home on another machine. Raises LocalOnly."""
+
+    def tokens(self) -> app.tokens.Tokens:
         """Who may come in over HTTP: tokens, links and cookies."""
-        return app.running.Tokens(self.path)
+        return app.tokens.Tokens(self.path, document=self._catalog.access)
 
     def origin_of(self, client: tuple[str, int], server: int) -> model.run.RunOrigin | None:
         """The run that the process belongs to which connected from `client` (address and port) to our port `server`;
@@ -139,7 +165,7 @@ class HomeBase:
             self._workspaces.pop(name, None)
             raise self._not_found(name) from None
         if known is None or known.ledger is not ledger:
-            known = Workspace(name, directory, ledger, self._notifier, self._settings, self._clock)
+            known = Workspace(name, directory, self._catalog, self._notifier, self._settings, self._clock)
             self._workspaces[name] = known
         return known
 
@@ -248,6 +274,11 @@ def whole_number(value: Any, field: str) -> Any:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise InvalidRequest(f"{field} must be a whole number from 0 on, not {value!r}.", field=field)
     return value
+
+
+def free_name(base: str, taken: Collection[str]) -> str:
+    """`base`, or where that is taken the first of `base-2`, `base-3`, … that is not."""
+    return next(name for name in (base, *(f"{base}-{n}" for n in range(2, len(taken) + 3))) if name not in taken)
 
 
 def plain(metadata: Any) -> Any:

@@ -6,22 +6,25 @@ import os
 from dataclasses import dataclass
 from typing import Self
 
+from interlock.memory.store import Condition, RecallResult
 from interlock.model.json import Json
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.model.story import ListedEpic, ListedStory, StoryList, StoryProposal
+from interlock.workflow.entry.workflow_entry_wrapper import detect, locate
 from interlock.workflow.package import packages
+from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.packages import Package as Package
 from interlock.workflow.package.packages import find as find_package
 from interlock.workflow.package.variables import is_set
-from interlock.workflow.party.leaving import under_way
+from interlock.workflow.party.rounds import under_way
 from interlock.workflow.preferences.preferences import understood as feedback_in
 from interlock.workflow.runs import chat_commands
 from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, ChatCommand
-from interlock.workflow.runs.commands import cancel, find, installed, shown, take_up
+from interlock.workflow.runs.commands import cancel, find, installed, led, say_turn, shown, take_up
 from interlock.workflow.runs.feedback import LearnedOf
 from interlock.workflow.runs.opening import store_of
 from interlock.workflow.runs.override_commands import now as in_force_now
 from interlock.workflow.runs.override_commands import say, session_of
-from interlock.workflow.runs.starting import Wanted, decisions, locate, preview, start
+from interlock.workflow.runs.starting import Wanted, decisions, preview, start
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.queue import add as enqueue
@@ -37,19 +40,20 @@ from interlock.workflow.state.rollback_plan import choose as choose_checkpoint
 from interlock.workflow.state.rollback_plan import preview as preview_rollback
 from interlock.workflow.stories import inventory as stories
 from interlock.workflow.stories import lane as lanes
+from interlock.workflow.stories import proposal as proposals
 from interlock.workflow.stories import settling as settling
 from interlock.workflow.stories.inventory import Backlog as Backlog
 from interlock.workflow.stories.inventory import PlannedStory as PlannedStory
 from interlock.workflow.stories.inventory import overlay as overlay_of
 
 __all__ = [
-    "ADJUST", "INVALID", "LEAVE", "Backlog", "ChatCommand", "LearnedOf", "MemoryPlace", "Package",
-    "PlannedStory", "Rollback", "Wanted", "WorkflowState", "cancel", "carry_out", "checkpoints",
-    "choose_checkpoint", "clear_queue", "command_in", "decisions", "dequeue", "describe", "enqueue",
-    "feedback_in", "find", "find_package", "find_workflow", "in_force_now", "installed_workflows",
-    "interrupted", "is_invocation", "lanes", "locate", "offer", "overlay_of", "preview_rollback",
-    "queue_entries", "queue_position", "reprioritise", "say", "session_of", "settling", "shown", "start",
-    "store_of", "stories", "take_up", "under_way",
+    "ADJUST", "INVALID", "LEAVE", "Backlog", "ChatCommand", "LearnedOf", "ListedEpic", "ListedStory",
+    "MemoryPlace", "Package", "PlannedStory", "Rollback", "StoryList", "StoryProposal", "Wanted",
+    "WorkflowState", "cancel", "carry_out", "checkpoints", "choose_checkpoint", "clear_queue", "command_in",
+    "decisions", "dequeue", "describe", "enqueue", "feedback_in", "find", "find_package", "find_workflow",
+    "in_force_now", "installed_workflows", "interrupted", "is_invocation", "lanes", "led", "locate", "offer",
+    "overlay_of", "preview_rollback", "proposals", "queue_entries", "queue_position", "reprioritise", "say",
+    "say_turn", "session_of", "settling", "shown", "start", "store_of", "stories", "take_up", "under_way",
 ]  # fmt: skip
 
 
@@ -100,7 +104,7 @@ def command_in(content: str) -> tuple[ChatCommand, bool] | None:
     return None if command is None or command.kind == chat_commands.RUN else (command, sure)
 
 
-def carry_out(team: chat_commands.Runs, command: ChatCommand, *, run: str | None, session: str, sure: bool) -> str:
+def carry_out(team: object, command: ChatCommand, *, run: str | None, session: str, sure: bool) -> str:
     """Carry a command out, or ask for confirmation where it needs one; what it came to, in words."""
     asks = None if sure or command.kind == chat_commands.ADJUST else chat_commands.preview(team, command, run=run)
     return asks or chat_commands.carry_out(team, command, run=run, session=session)
@@ -127,3 +131,31 @@ class MemoryPlace:
 
         folder = configured("output_folder", "").replace("{project-root}/", "")
         return cls(root, configured("project_name", os.path.basename(root)), files.output_folder(root, folder))
+
+
+@dataclass(slots=True, frozen=True)
+class MemoryStatus:
+    """The state of the memory of a project when it was asked; `handed_over` memories had waited for it."""
+
+    condition: Condition
+    project: str
+    handed_over: int | None = None
+
+    def as_dict(self) -> Json:
+        """The contract's shape."""
+        found = {**self.condition.as_dict(), "project": self.project}
+        return found if self.handed_over is None else {**found, "handed_over": self.handed_over}
+
+
+@dataclass(slots=True, frozen=True)
+class ProjectMemories:
+    """What memory answered of a project, and what went wrong on the way."""
+
+    project: str
+    found: RecallResult
+    problems: list[str]
+
+    def as_dict(self) -> Json:
+        """The contract's shape."""
+        told = {"project": self.project, "source": self.found.source, "stale": self.found.stale}
+        return {**told, "memories": [one.as_dict() for one in self.found.memories], "problems": self.problems}

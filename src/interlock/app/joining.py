@@ -14,12 +14,10 @@ from hashlib import sha256
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import Conflict, InvalidRequest, StorageError
+from interlock.integrations import RECORD
 from interlock.integrations.entries import PROGRAMS
-from interlock.integrations.project import RECORD, join_project, joined_programs, leave_project
-from interlock.model.names import LEAD, check_member_name
-
-JOINED = "joined"
-"""The folder of a home with the projects whose programs joined."""
+from interlock.integrations.project import join_project, joined_programs, leave_project
+from interlock.model.names import JOINED, LEAD, check_member_name
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,7 +31,8 @@ class JoinedFile:
 
 @dataclass(slots=True, frozen=True)
 class JoinedProgram:
-    """A program that joined. `note` is what its users have to know, `record` where its files are as they were."""
+    """A program that joined. `note` is what its users have to know, `record` where its files are as they were, and
+    `plugin` says that its plugin brings hooks and tools, which are in no file of the project then."""
 
     project: str
     team: str
@@ -42,6 +41,7 @@ class JoinedProgram:
     files: tuple[JoinedFile, ...]
     record: str
     note: str
+    plugin: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,14 +62,15 @@ def join(home: Home, team: Team, directory: str, program: str | None = None, nam
         name: by default the program's.
 
     Raises:
-        Forbidden: this process belongs to a run.
-        InvalidRequest, InvalidMemberName: the program cannot be told, or the name makes no sense.
+        Forbidden: this process belongs to a run, or the token does not act as that member.
+        InvalidRequest, InvalidMemberName: the program cannot be told, the name makes no sense, or the home is elsewhere
+            and no login is kept here.
         Conflict: Interlock itself drives that member, or an entry of somebody else is in the place of ours.
         ConfigParseError, StorageError: the files cannot be read or written.
     """
     home.need_person("let programs join")
     program = program or _found(directory)
-    name = name or program
+    name = home.seat_name(name, program)
     if name != LEAD:
         check_member_name(name)
     member = next((one for one in team.members() if one.name == name), None)
@@ -81,15 +82,15 @@ def join(home: Home, team: Team, directory: str, program: str | None = None, nam
     usual = home.path == os.path.realpath(os.path.expanduser("~/.interlock"))
     joined = join_project(directory, program, home=None if usual else home.path, team=team.name, name=name)
     try:
-        os.makedirs(os.path.join(home.path, JOINED), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.join(home.local_path, JOINED), mode=0o700, exist_ok=True)
         with open(_note_of(home, joined.project), "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(joined.project)
     except OSError as error:
-        raise StorageError(f"{home.path} cannot be written: {error}.", path=home.path) from error
+        raise StorageError(f"{home.local_path} cannot be written: {error}.", path=home.local_path) from error
     if member is None:
         team.spawn(name, type=program)
     files = tuple(JoinedFile(path, done, path in joined.tracked) for path, done in joined.files)
-    return JoinedProgram(joined.project, team.name, name, program, files, RECORD, PROGRAMS[program].note)
+    return JoinedProgram(joined.project, team.name, name, program, files, RECORD, PROGRAMS[program].note, joined.plugin)
 
 
 def leave(home: Home, directory: str | None, program: str | None = None) -> list[LeftFile]:
@@ -102,19 +103,20 @@ def leave(home: Home, directory: str | None, program: str | None = None) -> list
     """
     home.need_person("let programs leave")
     done: list[LeftFile] = []
-    for project in _joined(home) if directory is None else [os.path.realpath(directory)]:
+    for project in joined_directories(home) if directory is None else [os.path.realpath(directory)]:
         done += [LeftFile(project, *one) for one in leave_project(project, None if program is None else [program])]
         if not joined_programs(project):
             try:
                 with suppress(FileNotFoundError):
                     os.unlink(_note_of(home, project))
             except OSError as error:
-                raise StorageError(f"{home.path} cannot be written: {error}.", path=home.path) from error
+                raise StorageError(f"{home.local_path} cannot be written: {error}.", path=home.local_path) from error
     return done
 
 
-def _joined(home: Home) -> list[str]:
-    where, found = os.path.join(home.path, JOINED), []
+def joined_directories(home: Home) -> list[str]:
+    """The directories that joined a team of this home. Raises StorageError."""
+    where, found = os.path.join(home.local_path, JOINED), []
     try:
         for name in os.listdir(where) if os.path.isdir(where) else ():
             with open(os.path.join(where, name), encoding="utf-8", errors="surrogateescape") as file:
@@ -125,7 +127,7 @@ def _joined(home: Home) -> list[str]:
 
 
 def _note_of(home: Home, project: str) -> str:
-    return os.path.join(home.path, JOINED, sha256(os.fsencode(project)).hexdigest()[:32])
+    return os.path.join(home.local_path, JOINED, sha256(os.fsencode(project)).hexdigest()[:32])
 
 
 def _found(directory: str) -> str:

@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
-from interlock import app, core, runner
+from interlock import app, core, model, runner
 from interlock.app.base import TeamBase, plain, whole_number
 from interlock.clock import iso
-from interlock.core import mailbox
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model import handover
-from interlock.model.message import Broadcast, Message, MessageFields, as_xml
 from interlock.model.names import HUMAN
 from interlock.processes.ref import alive, current
 from interlock.storage.ledger import Rows
@@ -32,17 +30,20 @@ LOOK_AGAIN = 5.0
 class Mail:
     """Messages being handed over. Leaving the `with` block marks them delivered; an exception gives them back."""
 
-    def __init__(self, messages: list[Message], timed_out: bool, state: str, back: Callable[[], None]) -> None:
+    def __init__(
+        self, messages: list[model.message.Message], timed_out: bool, state: str, back: Callable[[], None]
+    ) -> None:
         self.messages = messages
         """What is handed over, in the order of sending, urgent messages first."""
         self.timed_out = timed_out
         """Whether waiting ended without a message (CORE-FR-008)."""
-        self._state = state
+        self.state = state
+        """The state of the team, for a lead who asked for it before a prompt."""
         self._return = back
 
     def as_xml(self) -> str:
         """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; may be empty."""
-        return self._state + "".join(as_xml(message) for message in self.messages)
+        return self.state + "".join(model.message.as_xml(message) for message in self.messages)
 
     def give_back(self) -> None:
         """Offer the messages again: they were handed over, but not read."""
@@ -53,8 +54,13 @@ class Mail:
 class Mailing(TeamBase):
     """The mail of one member."""
 
-    def send(self, sender: str | None = None, *, to: str, content: str, **fields: Unpack[MessageFields]) -> Message:
-        """Send one message; see `MessageFields` for what may be said with it.
+    def send(
+        self, sender: str | None = None, *, to: str, content: str, **fields: Unpack[model.message.MessageFields]
+    ) -> model.message.Message:
+        """Send one message. A `client_id` of your own makes a repeated send harmless.
+
+        Args:
+            fields: what `MessageFields` lists.
 
         Raises:
             MemberNotFound: there is no such recipient.
@@ -63,24 +69,25 @@ class Mailing(TeamBase):
         if "metadata" in fields:
             fields["metadata"] = plain(fields["metadata"])
         asks = isinstance(type := fields.get("type"), str) and type.startswith("shutdown_")
-        store: Callable[..., Message] = core.shutdown.send_message if asks else mailbox.send
+        store: Callable[..., model.message.Message] = core.shutdown.send_message if asks else core.mailbox.send
         return self._store(sender, content, fields.get("client_id"), lambda act: store(act, to, content, **fields))
 
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
-    ) -> Broadcast:
+    ) -> model.message.Broadcast:
         """Send to all members but the sender."""
-        store = partial(mailbox.broadcast, content=content, summary=summary, client_id=client_id)
+        store = partial(core.mailbox.broadcast, content=content, summary=summary, client_id=client_id)
         return self._store(sender, content, client_id, store)
 
     @contextmanager
     def mail(
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
-        by: str | None = None,
+        only_offer: bool = False, by: str | None = None,
     ) -> Iterator[Mail]:  # fmt: skip
         """Hand over the caller's mail; with `wait`, sleep up to that many seconds until there is some.
 
         Args:
+            only_offer: leaving the block marks nothing: `finish_handover` has to follow, from where the mail is read.
             inject: bound the amount to what fits before a prompt, and add the team's state for the lead.
             again: only `acknowledge` acknowledges; what was handed over before and never acknowledged comes again.
 
@@ -100,10 +107,10 @@ class Mailing(TeamBase):
             if self._workspace.closes != closes:
                 break
             messages, state = offer("unknown" if again else "seen")
-        with self._handing_over(messages, by):
+        with self._handing_over(messages, by, delivers=not only_offer):
             yield Mail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))
 
-    def inbox(self, member: str | None = None, *, limit: int = 100, after: int = 0) -> list[Message]:
+    def inbox(self, member: str | None = None, *, limit: int = 100, after: int = 0) -> list[model.message.Message]:
         """What the caller, or that member, has not acknowledged, in order: the first `limit` after number `after`.
 
         Nothing is marked.
@@ -121,7 +128,7 @@ class Mailing(TeamBase):
             # A person who was here only to look has no address.
             return [] if found is None else rows.messages.unacknowledged(found[0], limit, after)
 
-    def read(self, by: str | None = None) -> list[Message]:
+    def read(self, by: str | None = None) -> list[model.message.Message]:
         """Hand over the caller's mail as this call's return value."""
         with self.mail(by=by) as mail:
             return mail.messages
@@ -129,9 +136,11 @@ class Mailing(TeamBase):
     def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
         """Mark these messages as seen; returns those that now are, or were before."""
         with self._act(by) as act:
-            return mailbox.acknowledge(act, ids)
+            return core.mailbox.acknowledge(act, ids)
 
-    def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
+    def history(
+        self, *, member: str | None = None, limit: int = 100, before: int | None = None
+    ) -> list[model.message.Message]:
         """The newest `limit` messages to or from a member, or of the whole team, in order. Nothing is marked.
 
         Raises:
@@ -150,23 +159,23 @@ class Mailing(TeamBase):
 
     def request_shutdown(
         self, member: str | None = None, *, reason: str | None = None, by: str | None = None
-    ) -> dict[str, Any]:
+    ) -> model.question.StopRequest:
         """Ask a member to stop, or announce the caller's own shutdown."""
         with self._act(by) as act:
             return core.shutdown.request(act, member, reason=reason)
 
     def answer_shutdown(
         self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
-    ) -> dict[str, Any]:
+    ) -> model.question.StopRequest:
         """Approve or reject a shutdown request."""
         with self._act(by) as act:
             return core.shutdown.answer(act, request, approve=approve, reason=reason)
 
-    def shutdown_requests(self) -> list[dict[str, Any]]:
+    def shutdown_requests(self) -> list[model.question.StopRequest]:
         """Requests that are still open."""
         with self._workspace.look() as rows:
             now = self._now()
-            return [found for found in rows.requests.open() if found["expires_at"] > now]
+            return [found for found in rows.requests.open() if found.expires_at > now]
 
     def _store(self, by: str | None, content: str, client_id: str | None, store: Callable[[UnitOfWork], T]) -> T:
         """Run `store` as a verb. What agents say in AOF/1 they may say by mail too: it is acted on at once.
@@ -201,12 +210,14 @@ class Mailing(TeamBase):
         """
         with self._act() as act:
             if delivered:
-                return mailbox.deliver(act, numbers)
-            mailbox.give_back(act, numbers, "not_handed_over")
+                return core.mailbox.deliver(act, numbers)
+            core.mailbox.give_back(act, numbers, "not_handed_over")
             return []
 
     @contextmanager
-    def _handing_over(self, messages: list[Message], by: str | None = None) -> Iterator[None]:
+    def _handing_over(
+        self, messages: list[model.message.Message], by: str | None = None, *, delivers: bool = True
+    ) -> Iterator[None]:
         """Second half of handing over what was offered: delivered when the block ends, given back when it raises."""
         try:
             yield
@@ -214,32 +225,32 @@ class Mailing(TeamBase):
             if messages:
                 self._give_back(by, messages)
             raise
-        if messages:
+        if messages and delivers:
             with self._act(by) as act:
-                delivered = set(mailbox.deliver(act, [message.n for message in messages]))
+                delivered = set(core.mailbox.deliver(act, [message.n for message in messages]))
             for message in messages:
                 if message.id in delivered:
                     message.stage = "delivered"
 
     def _offer(
         self, by: str | None, urgent_only: bool, inject: bool, hurried: bool, earlier: str
-    ) -> tuple[list[Message], str]:
+    ) -> tuple[list[model.message.Message], str]:
         with self._act(by) as act:
             if not hurried:
                 # Whoever asked for a shutdown reads here that nobody answered.
                 core.shutdown.expire(act)
-            messages = mailbox.offer(
+            messages = core.mailbox.offer(
                 act, current().as_text(), alive, urgent_only=urgent_only, earlier=earlier,
                 count=handover.INJECT_COUNT if inject else handover.READ_COUNT,
                 size=handover.INJECT_BYTES if inject else handover.READ_BYTES,
             )  # fmt: skip
             return messages, core.teams.state_block(act) if inject and act.role == "lead" else ""
 
-    def _give_back(self, by: str | None, messages: list[Message]) -> None:
+    def _give_back(self, by: str | None, messages: list[model.message.Message]) -> None:
         # Where that fails they stay offered, and are offered again when this process has ended; the error that brought
         # us here matters more.
         with suppress(InterlockError), self._act(by) as act:
-            mailbox.give_back(act, [message.n for message in messages], "not_handed_over")
+            core.mailbox.give_back(act, [message.n for message in messages], "not_handed_over")
 
     def _has_acted(self, by: str | None) -> bool:
         """Whether the caller's session has acted before, so that looking without a transaction misses nothing."""
@@ -261,7 +272,7 @@ class Mailing(TeamBase):
                 return False
             with workspace.ledger.snapshot() as rows:
                 now = workspace.clock.now()
-                if mailbox.waits(rows, name, now, alive, urgent_only) or _unanswered(rows, name, iso(now)):
+                if core.mailbox.waits(rows, name, now, alive, urgent_only) or _unanswered(rows, name, iso(now)):
                     return True
             return core.waiting.StillWaiting(ends - time.monotonic())
 
@@ -274,4 +285,4 @@ class Mailing(TeamBase):
 
 def _unanswered(rows: Rows, name: str, now: str) -> bool:
     """Whether a shutdown request of that member ran out, which it is told by mail."""
-    return any(found["asked_by"] == name and found["expires_at"] <= now for found in rows.requests.open())
+    return any(found.asked_by == name and found.expires_at <= now for found in rows.requests.open())

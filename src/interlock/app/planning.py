@@ -3,49 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from shutil import which
+from tempfile import TemporaryDirectory
 
 from anyio import run as run_async
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import InvalidRequest
+from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, TaskLimit, WorktreeRefused
 from interlock.gitwork import preflight
 from interlock.gitwork.isolation import check
 from interlock.model.driving import Update
+from interlock.model.json import Json
 from interlock.model.names import PROGRAMS
-from interlock.model.plan import FirstPlan, Plan, PlanMember, StagedPlan, in_order, whole_digest
+from interlock.model.plan import FirstPlan, ImportedPlan, Plan, PlanMember, StagedPlan, in_order, whole_digest
 from interlock.model.team import Member
 from interlock.plan.comparing import PlanChanges, compare
 from interlock.plan.detecting import inspect, team_name
 from interlock.plan.faults import Faults
 from interlock.plan.initial import initialise
 from interlock.plan.proposal import GOAL_CHARS, file_name
-from interlock.plan.reading import load, parse
+from interlock.plan.reading import load, parse, read
 from interlock.plan.schema import json_schema
 from interlock.runner.executor import Executor
 from interlock.runner.plan_apply import as_member, isolated, preview, stage, staged
-from interlock.runner.plan_generation import AnswerLimits, Planner
+from interlock.runner.plan_generation import AgentRequest, AnswerLimits, Planner, obtain
 from interlock.runner.plan_generation import propose as ask
 from interlock.settings import Settings
 
 __all__ = [
+    "AgentRequest",
     "ExecutorFor",
     "FirstPlan",
+    "ImportedPlan",
     "Plan",
     "StagedPlan",
+    "TemporaryDirectory",
     "apply",
+    "asked_of",
     "default_agent",
+    "draft",
     "examined",
     "file_name",
     "in_order",
     "initialise",
     "inspect",
     "json_schema",
+    "load",
+    "obtain",
     "parse",
     "propose",
+    "run_async",
     "team_name",
 ]  # fmt: skip
 
@@ -60,21 +70,50 @@ def examined(
     before. `team` finds the team of a name, where it exists.
 
     Raises:
-        PlanError, AgentError, WorktreeRefused, GitFailed: it could not be carried out.
+        PlanError: it has faults; all that can be known are told at once.
+        AgentError: it can be read, and a member's agent cannot be had; told with all else that is wrong.
+        TaskLimit, WorktreeRefused, GitFailed: it could not be carried out, for that reason alone.
     """
-    found, timeout = load(path), float(settings.get("git_timeout"))
-    for planned in found.members.values():
-        executor_for(as_member(planned))
-    apart = isolated(found, team(found.team), settings, new=new)
-    notes = preflight.notes(found, isolated=apart)
-    if apart:
-        own = os.path.join(found.workdir, "interlock.toml")
-        notes += check(found.workdir, found.copy, timeout=timeout, team=found.team, but=(path, own))
-    faults = Faults(path)
-    notes += preflight.examine(found, faults, isolated=apart, timeout=timeout)
-    if faults:
+    faults, timeout = Faults(path), float(settings.get("git_timeout"))
+    found = read(path, faults)
+    if found is None:
         raise faults.error()
+    sound = not faults
+    apart = isolated(found, team(found.team), settings, new=new) if sound else None
+    others: list[tuple[int | None, InterlockError]] = []
+    limit = int(settings.get("task_limit"))
+    if len(found.tasks) > limit and team(found.team) is None:
+        message = f"{path} has {len(found.tasks):,} tasks, and a team may have {limit:,} that are open"
+        message += ". Divide it, or raise the setting task_limit."
+        others.append((found.lines.get("tasks"), TaskLimit(message, limit=limit, setting="task_limit")))
+    for planned in found.members.values():
+        try:
+            executor_for(as_member(planned))
+        except AgentError as error:
+            others.append((planned.line, error))
+    notes = preflight.notes(found, isolated=bool(apart))
+    if apart or (apart is None and found.isolation == "worktree" and os.path.isdir(found.workdir)):
+        own = os.path.join(found.workdir, "interlock.toml")
+        try:
+            notes += check(found.workdir, found.copy, timeout=timeout, team=found.team, but=(path, own))
+        except (WorktreeRefused, GitFailed) as error:
+            apart = None
+            others.append((found.lines.get("isolation"), error))
+    notes += preflight.examine(found, faults, isolated=apart, timeout=timeout)
+    if faults or others:
+        raise _refusal(faults, others, sound)
     return replace(found, isolation="worktree" if apart else "none"), whole_digest(found), notes
+
+
+def _refusal(faults: Faults, others: Sequence[tuple[int | None, InterlockError]], sound: bool) -> InterlockError:
+    """Everything that is wrong as one error; `sound`: the plan could be read whole."""
+    agents = any(isinstance(error, AgentError) for _, error in others)
+    if not faults and len(others) == 1 and not agents:
+        return others[0][1]
+    for line, error in others:
+        faults.add(line, error.message)
+    told = faults.error()
+    return AgentError(told.message, **told.details) if sound and agents else told
 
 
 def apply(
@@ -92,6 +131,32 @@ def apply(
     return staged(plan, changes, notes)
 
 
+def draft(directory: str, team: str, tasks: Json, *, agent: str | None, command: Sequence[str], at_once: int) -> Json:
+    """A plan, as its file has it, for tasks that are listed elsewhere: each in a worktree where there is git, judged by
+    the project's tests. `agent` is the one of every member, with its `command`; by default one that is found.
+
+    Raises:
+        InvalidRequest: no agent program was found.
+    """
+    found = inspect(directory)
+    if agent is None and not found.agents:
+        raise InvalidRequest("No agent program was found here: name one with --agent.", field="agent")
+    member = {
+        "agent": {agent: list(command)} if agent is not None and command else agent or found.agents[0],
+        "permissions": "workspace",
+    }
+    return {
+        "team": team,
+        "workdir": directory,
+        "parallel": at_once,
+        "members": {f"dev-{number}": dict(member) for number in range(1, at_once + 1)},
+        "tasks": tasks,
+        **({"isolation": "worktree"} if found.has_commits else {}),
+        **({"setup": found.setup} if found.has_commits and found.setup else {}),
+        **({"verify": found.test_command} if found.test_command else {}),
+    }
+
+
 def default_agent() -> str:
     """The agent program on this machine that is asked unless another is named. Raises InvalidRequest."""
     for agent in PROGRAMS:
@@ -104,6 +169,20 @@ def default_agent() -> str:
     )
 
 
+def asked_of(
+    executor_for: ExecutorFor, settings: Settings, agent: str, command: tuple[str, ...]
+) -> tuple[Planner, AnswerLimits]:
+    """Who is asked for a proposal, and what holds for the answer. Raises InvalidRequest, AgentError."""
+    if agent == "shell":
+        raise InvalidRequest("A shell proposes no plan; name an agent with --agent.", field="agent")
+    # It is to look and say: whatever else it wants to do is not asked about.
+    planner = PlanMember("planner", agent, command or None, permissions=None if command else "read-only")
+    terms = AnswerLimits(
+        float(settings.get("task_timeout")), float(settings.get("stop_grace")), int(settings.get("output_bytes"))
+    )
+    return Planner(agent, command, executor_for(as_member(planner))), terms
+
+
 def propose(
     executor_for: ExecutorFor, settings: Settings, goal: str, *, agent: str, command: tuple[str, ...],
     directory: str, path: str, on_update: Callable[[Update], None],
@@ -111,14 +190,7 @@ def propose(
     """See `Home.propose`."""
     if not goal.strip() or len(goal) > GOAL_CHARS:
         raise InvalidRequest(f"The goal must be a text of at most {GOAL_CHARS:,} characters.", field="goal")
-    if agent == "shell":
-        raise InvalidRequest("A shell proposes no plan; name an agent with --agent.", field="agent")
-    # It is to look and say: whatever else it wants to do is not asked about.
-    planner = PlanMember("planner", agent, command or None, permissions=None if command else "read-only")
-    asked = Planner(agent, command, executor_for(as_member(planner)))
-    terms = AnswerLimits(
-        float(settings.get("task_timeout")), float(settings.get("stop_grace")), int(settings.get("output_bytes"))
-    )
+    asked, terms = asked_of(executor_for, settings, agent, command)
     return run_async(
         partial(
             ask, goal, asked, terms, directory=os.path.abspath(directory), path=path, base=os.environ,

@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from heapq import merge
-from itertools import islice
-from typing import Any
+from dataclasses import replace
+from itertools import chain
 
 from interlock import app, core, mirror, model
+from interlock.app.base import whole_number
 from interlock.app.team import Team
 from interlock.app.teams import TeamsOfHome
 from interlock.core.unit_of_work import UnitOfWork
@@ -39,14 +39,11 @@ BLOCKED = "safety_override_blocked"
 PROJECTS = "projects"
 """The folder of a home where the work of projects lies that name no directory of their own."""
 
-_READS = re.compile(
-    r"(what|why|who|when|where|which|how|is|are|does|do|did|can|could|should|show|list|explain|find|look|tell)\b", re.I
-)
-_REPORTS = re.compile(r"(report|summari[sz]e|summary|analy[sz]e|review|compare|document what|write up)\b", re.I)
-_CHANGES = re.compile(
+_READS = r"(what|why|who|when|where|which|how|is|are|does|do|did|can|could|should|show|list|explain|find|look|tell)\b"
+_REPORTS = r"(report|summari[sz]e|summary|analy[sz]e|review|compare|document what|write up)\b"
+_CHANGES = (
     r"(please\s+)?(add|fix|implement|change|create|write|refactor|remove|delete|update|rename|build|make|replace|move|"
-    r"migrate|upgrade|bump|convert|extract|split|improve|optimi[sz]e|correct|repair|introduce|support|handle|release)\b",
-    re.I,
+    r"migrate|upgrade|bump|convert|extract|split|improve|optimi[sz]e|correct|repair|introduce|support|handle|release)\b"
 )
 
 
@@ -57,11 +54,15 @@ class _Rehearsed(Exception):
 class ProjectVerbs(TeamsOfHome):
     """What looks at all teams at once, and chat."""
 
-    def projects(self) -> list[dict[str, Any]]:
-        """Projects: `{"id", "workdir", "created_at", "task_counts"}`."""
-        return [project for name in self.teams() if (project := self._shown_project(name)) is not None]
+    def projects(self) -> list[model.group.Project]:
+        """All projects, by name."""
+        found = []
+        for name in self.teams():
+            with suppress(TeamNotFound):  # Deleted while we looked.
+                found.append(_as_project(self.team(name)))
+        return found
 
-    def create_project(self, id: str, workdir: str | None = None) -> dict[str, Any]:
+    def create_project(self, id: str, workdir: str | None = None) -> model.group.Project:
         """Create a project, and its team.
 
         Raises:
@@ -80,7 +81,7 @@ class ProjectVerbs(TeamsOfHome):
                 os.makedirs(own, mode=0o700, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"{own} cannot be made: {error}.", path=own) from error
-        return self._shown_project(id) or {}
+        return _as_project(self.team(id))
 
     def chat(
         self,
@@ -91,13 +92,10 @@ class ProjectVerbs(TeamsOfHome):
         task_type: str | None = None,
         by: str | None = None,
         face: str = "python",
-    ) -> dict[str, Any]:
+    ) -> model.group.ChatResult:
         """Take in a chat message: exactly one task in the group of its chat session, in one transaction (INV-3, INV-4).
 
         A message that is a command to a workflow of that session is carried out, and its task is done with the answer.
-
-        Returns:
-            `{"task_id", "task_group_id", "session_id", "status"}`.
 
         Raises:
             ProjectNotFound: there is no such project.
@@ -127,35 +125,28 @@ class ProjectVerbs(TeamsOfHome):
                     act, _receive(act, project, content, session, core.tasks.transition.WORKFLOW)
                 )
                 core.tasks.finish.complete(act, task, summary=said)
-        return {
-            "task_id": task.id,
-            "task_group_id": session,
-            "session_id": session,
-            "status": FRONT_DOOR[task.state],
-        }
+        return model.group.ChatResult(task.id, session, FRONT_DOOR[task.state])
 
     def task_groups(
         self, project: str | None = None, *, offset: int = 0, limit: int = 50
-    ) -> tuple[list[dict[str, Any]], int]:
+    ) -> tuple[list[model.group.Group], int]:
         """A page of chat sessions with their tasks counted, the most recently active first, and how many there are.
 
         Raises:
             ProjectNotFound: there is no such project.
             InvalidRequest: `offset` or `limit` is not a whole number from 0 on.
         """
-        for name, value in (("offset", offset), ("limit", limit)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InvalidRequest(f"{name} must be a whole number from 0.", field=name)
-        limit = min(limit, PAGE_LIMIT)
+        whole_number(offset, "offset")
+        limit = min(whole_number(limit, "limit"), PAGE_LIMIT)
         names = self.teams() if project is None else [self._project(project).name]
         alone = len(names) == 1
         pages, total = [], 0
         for name, rows in self._looking(names):
             total += rows.groups.count()
             some = rows.groups.page(offset, limit) if alone else rows.groups.page(0, offset + limit)
-            pages.append([group.as_dict(name) for group in some])
-        found = merge(*pages, key=lambda group: group["updated_at"], reverse=True)
-        return list(islice(found, 0 if alone else offset, limit if alone else offset + limit)), total
+            pages.append([replace(group, project_id=name) for group in some])
+        found = sorted(chain.from_iterable(pages), key=lambda group: group.updated_at, reverse=True)
+        return found[0 if alone else offset :][:limit], total
 
     def group_tasks(self, group: str, *, project: str | None = None) -> list[Task]:
         """The tasks of a chat session, oldest first. Raises GroupNotFound, AmbiguousId."""
@@ -178,12 +169,20 @@ class ProjectVerbs(TeamsOfHome):
             team = self._project(project)
             team.task(task)
             return team
-        holders = [name for name, rows in self._looking(self.teams()) if rows.tasks.get(task) is not None]
+        teams = self.teams()
+        day = core.tasks.find.ID.fullmatch(task)
+        # Ledgers that have rested since before that day have no such task, unless the clock was ahead when it was made.
+        awake = [one for one in teams if day is None or self._catalog.changed_since(one, f"{day[1]}T00:00:00.000Z")]
+        resting = [one for one in teams if one not in awake]
+        holders = self._holding(task, awake) or self._holding(task, resting)
         if not holders:
             raise TaskNotFound(f"No project has a task {task!r}.", task_id=task)
         if len(holders) > 1:
             raise _ambiguous(task, holders)
         return self.team(holders[0])
+
+    def _holding(self, task: str, teams: list[str]) -> list[str]:
+        return [name for name, rows in self._looking(teams) if rows.tasks.get(task) is not None]
 
     def _project(self, project: str) -> Team:
         try:
@@ -193,18 +192,6 @@ class ProjectVerbs(TeamsOfHome):
                 f"There is no project {project!r}. `interlock team create NAME --workdir DIR` makes one.",
                 project=project,
             ) from None
-
-    def _shown_project(self, name: str) -> dict[str, Any] | None:
-        try:
-            found = self.team(name).describe()
-        except TeamNotFound:
-            return None  # deleted while we looked
-        return {
-            "id": name,
-            "workdir": found["workdir"],
-            "created_at": found["created_at"],
-            "task_counts": found["task_counts"],
-        }
 
     @contextmanager
     def _owning_session(self, session: str, project: str) -> Iterator[None]:
@@ -239,16 +226,21 @@ class ProjectVerbs(TeamsOfHome):
                 yield name, rows
 
 
+def _as_project(team: Team) -> model.group.Project:
+    found = team.describe()
+    return model.group.Project(team.name, found.team.workdir, found.team.created_at, found.task_counts)
+
+
 def infer_type(content: str) -> str | None:
     """The type of task a message asks for; None where that cannot be told (decision 25)."""
     text = content.strip()
     if app.engine.is_invocation(text):
         return core.tasks.transition.WORKFLOW
-    if _CHANGES.match(text):
+    if re.match(_CHANGES, text, re.IGNORECASE):
         return "IMPLEMENTATION"
-    if _REPORTS.match(text):
+    if re.match(_REPORTS, text, re.IGNORECASE):
         return "REPORT"
-    return "READ_INFO" if _READS.match(text) or text.endswith("?") else None
+    return "READ_INFO" if re.match(_READS, text, re.IGNORECASE) or text.endswith("?") else None
 
 
 def _receive(act: UnitOfWork, project: str, content: str, session_id: str, task_type: str | None) -> Task:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from shutil import rmtree
 
 from anyio import run as run_async
 
+from interlock.agents.acp_registry import take as take_registry
 from interlock.agents.profiles import AgentProfile as Profile
-from interlock.agents.registry import AgentInfo, AgentRegistry, WhyIdle
+from interlock.agents.registry import AgentInfo, AgentRegistry, AgentSummary, WhyIdle
 from interlock.core.tasks.find import find
 from interlock.core.tasks.verify import verified
-from interlock.core.tokens import Tokens
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.doctor import DoctorReport
 from interlock.doctor.home import CHECKING, abandoned
 from interlock.doctor.team import examine as examine_team
 from interlock.doctor.team import examine_all as examine_home
@@ -23,33 +23,38 @@ from interlock.errors import InterlockError
 from interlock.gitwork.delivery import changes, merge_into
 from interlock.gitwork.isolation import look, trees
 from interlock.gitwork.trees import DIRECTORY, Trees
-from interlock.memory.store import Log, MemoryStore, MemoryUnavailable, OpenMemory
+from interlock.memory.store import Condition, Log, MemoryStore, MemoryUnavailable, OpenMemory, RecallResult
 from interlock.mirror.task_view import show
 from interlock.model.driving import Stop, Update
 from interlock.model.task import Task
 from interlock.processes.ancestry import origin
+from interlock.processes.commands import words_of
 from interlock.processes.peers import origin as connected_run
-from interlock.runner import merge_queue
+from interlock.runner import merge_queue, remote_runs
 from interlock.runner.agent_check import MEMBER as TRIAL_MEMBER
 from interlock.runner.agent_check import try_out
 from interlock.runner.context import RunnerConfig
-from interlock.runner.executor import Executor
-from interlock.runner.notifications import Notifications, NotificationTarget, targets
+from interlock.runner.executor import Executor, Result
+from interlock.runner.machine_share import MachineShare
+from interlock.runner.notification_targets import browsers, targets
+from interlock.runner.notifications import Notifications, NotificationSettings
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.registration import at_work
-from interlock.runner.run_processes import end_run_programs
-from interlock.runner.scheduler import Scheduler, poll, take_up
+from interlock.runner.scheduler import PollReport, Scheduler, poll
 from interlock.runner.team_runner import TeamRunner
-from interlock.runner.verify import examine
+from interlock.runner.telemetry import Telemetry, TracedCalls
+from interlock.runner.verify import Evidence, examine
+from interlock.runner.web_push import public_key, subscribe, unsubscribe
 from interlock.runner.workspace_allocation import integrate, place, seal
 
 __all__ = [
-    "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "Executor", "LivenessProbe", "Log",
-    "MemoryStore", "MemoryUnavailable", "NotificationTarget", "Notifications", "OpenMemory", "Profile",
-    "RunnerConfig", "Scheduler", "Stop", "TeamRunner", "Tokens", "Trees", "Update", "WhyIdle", "abandoned",
-    "asdict", "changes", "connected_run", "end_run_programs", "examine_home", "examine_team", "forgetting",
-    "integrate", "look", "merge_into", "merge_now", "place", "poll", "rmtree", "run_async", "take_up", "targets",
-    "trees", "try_out", "verify_now",
+    "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "AgentSummary", "Condition", "DoctorReport", "Evidence",
+    "Executor", "LivenessProbe", "Log", "MachineShare", "MemoryStore", "MemoryUnavailable", "NotificationSettings",
+    "Notifications", "OpenMemory", "PollReport", "Profile", "RecallResult", "Result", "RunnerConfig", "Scheduler",
+    "Stop", "TeamRunner", "Telemetry", "TracedCalls", "Trees", "Update", "WhyIdle", "abandoned", "browsers",
+    "changes", "connected_run", "examine_home", "examine_team", "forgetting", "integrate", "look",
+    "merge_into", "merge_now", "place", "poll", "public_key", "remote_runs", "rmtree", "run_async", "subscribe",
+    "take_registry", "targets", "trees", "try_out", "unsubscribe", "verify_now", "words_of",
 ]  # fmt: skip
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from interlock import app
-from interlock.app import stopping
-from interlock.app.stopping import StopOutcome
 from interlock.app.teams import TeamsOfHome
 from interlock.core.unit_of_work import Workspace
+from interlock.errors import AgentError, InterlockError, InvalidRequest
 from interlock.processes.ref import alive, current
 
 
@@ -38,6 +38,8 @@ class TeamRecovery:
 
 class RunVerbs(TeamsOfHome):
     """Plans, runners, and what tells people that something needs them."""
+
+    _tool_calls: app.running.TracedCalls | None = None
 
     def stage(
         self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
@@ -70,6 +72,40 @@ class RunVerbs(TeamsOfHome):
                 self.delete_team(name, force=True)
             raise
 
+    def import_tasks(
+        self, kind: str, path: str, *, team: str | None = None, agent: str | None = None, command: Sequence[str] = (),
+        parallel: int | None = None, workdir: str | None = None, dry_run: bool = False,
+    ) -> app.planning.ImportedPlan:  # fmt: skip
+        """Make the open tasks of another program the plan of a team. Nothing is changed there, and nothing starts. Done
+        again, the plan follows what has changed there.
+
+        Args:
+            kind: claude, backlog, taskmaster, beads or bmad.
+            path: of its file, or of the project.
+            team: by default one named after the project.
+            agent: of every member, with its `command` where that is `command` or `acp`; by default one that is found.
+            parallel: how many tasks are done at once.
+            workdir: where the team works; by default the project.
+
+        Raises:
+            InvalidRequest: that is no kind, or the team carries out another plan.
+            PlanError: nothing of it is there, or it makes no sense; `errors` lists every fault with file and line.
+            AgentError, WorktreeRefused, GitFailed: as `stage`.
+        """
+        self.need_person("import tasks")
+
+        def carried(name: str) -> str | None:
+            if name not in self.teams():
+                return None
+            with self.workspace(name).look() as rows:
+                last = rows.events.latest(None, 1, ["plan.started"])
+                return str(last[0].payload.get("path") if last else "") if rows.tasks.planned() else None
+
+        return app.importing.import_tasks(
+            self.stage, carried, os.path.join(self.path, "imports"), kind, path, team=team, agent=agent,
+            command=command, parallel=parallel, workdir=workdir, dry_run=dry_run,
+        )  # fmt: skip
+
     def check_plan(self, plan: str) -> tuple[str, ...]:
         """What the person who runs that plan should know before, in sentences; nothing is made.
 
@@ -78,14 +114,32 @@ class RunVerbs(TeamsOfHome):
         """
         return self._examined(plan)[2]
 
-    def first_plan(self, directory: str) -> app.planning.FirstPlan:
-        """Find agents, git and the commands that run in `directory`, and write a team's file and a plan into it.
+    def first_plan(self, directory: str, agent: str | None = None) -> app.planning.FirstPlan:
+        """Find agents, git and the commands that run in `directory`, and write a team's file and a plan into it, with a
+        first task for `agent` (as in a plan: a name, or a mapping in JSON).
 
         Raises:
-            InvalidRequest: there is no such directory, or one of the files exists; nothing was written.
+            InvalidRequest: there is no such directory, one of the files exists, or `agent` takes no task in words.
             StorageError: the file system refused; nothing was left behind.
+            PlanError, AgentError: `agent` is not known, or not on this machine; nothing was left behind.
         """
-        return app.planning.initialise(directory)
+        if agent == "shell":
+            raise InvalidRequest(
+                "shell carries out commands and takes no task in words: leave --agent out, or name an agent.",
+                field="agent",
+            )
+        name = self._team_for(app.planning.team_name(os.path.basename(os.path.abspath(directory))), directory)
+        found = app.planning.initialise(directory, agent, team=name)
+        try:
+            if agent is not None:
+                self.check_plan(found.files[1])
+        except InterlockError as error:
+            for path in found.files:
+                os.unlink(path)
+            if isinstance(error, AgentError):  # The line would be one of a file that is gone.
+                raise AgentError(error.details["errors"][0]["message"]) from None
+            raise
+        return found
 
     def read_plan(self, text: str, path: str) -> app.planning.Plan:
         """What the text of a plan that is, or will be, at `path` says. Raises PlanError."""
@@ -135,6 +189,10 @@ class RunVerbs(TeamsOfHome):
         hold: float | None = None,
         shared: bool = False,
         idle: bool = False,
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        members: Sequence[str] | None = None,
+        share: app.running.MachineShare | None = None,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; returns why it ended.
 
@@ -151,20 +209,35 @@ class RunVerbs(TeamsOfHome):
                 default.
             shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
             idle: also while no member has an agent that can be had here, to recover what nobody works on.
+            name: under which it is listed as a worker.
+            labels: what it offers to tasks that ask for it; what the setting says by default.
+            members: the only members it works for.
+            share: which its runs are bounded by, beside those of other teams.
 
         Raises:
+            InvalidRequest: the name or a label is none.
             RunnerAlive: another living process drives this team.
             AgentError: no member has an agent that can be had here, and it is not `idle`.
         """
         self.need_person("run a team")
         config = app.running.RunnerConfig(
             parallel=parallel, until=until, take_over=take_over, endless=endless, limits=limits or {}, hold=hold,
-            shared=shared, idle=idle,
+            shared=shared, idle=idle, name=name, labels=labels, members=members, share=share,
         )  # fmt: skip
         runner = app.running.TeamRunner(
-            self.workspace(team), self._executor_for, config, home=self.path, stop=stop, on_update=on_update
+            self.workspace(team),
+            self._executor_for,
+            config,
+            home=self.path,
+            stop=stop,
+            on_update=self._traced(team, on_update),
         )
         return app.running.run_async(runner.work)
+
+    def machine_share(self) -> app.running.MachineShare | None:
+        """What bounds the runs of all teams of one process together; None where nothing does."""
+        limit = int(self._settings.get("machine_parallel"))
+        return app.running.MachineShare(limit, lambda team: self._notifier.notify(team, {"tasks"})) if limit else None
 
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""
@@ -172,7 +245,7 @@ class RunVerbs(TeamsOfHome):
             runner = rows.team.get().runner
         return runner is not None and alive(runner) is not False
 
-    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> StopOutcome:
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> app.stopping.StopOutcome:
         """Ask a team's runner (or one member) to finish what runs and stop; with `now`, end it and all it started.
 
         A member that was stopped gets no work until it is resumed. A server works for other teams, too: for it the
@@ -181,8 +254,8 @@ class RunVerbs(TeamsOfHome):
         self.need_person("stop a team or a member")
         workspace = self.workspace(team)
         if member is not None:
-            return stopping.stop_member(workspace, member, now=now)
-        return stopping.stop_runner(workspace, now=now)
+            return app.stopping.stop_member(workspace, member, now=now)
+        return app.stopping.stop_runner(workspace, now=now)
 
     def recovery(self, team: str, *, interval: float) -> TeamRecovery:
         """What recovers tasks of the team that nobody works on; the caller polls it every `interval` seconds while
@@ -194,19 +267,68 @@ class RunVerbs(TeamsOfHome):
         return TeamRecovery(self.workspace(team), interval)
 
     def notices(self, team: str | None = None, *, link: str | None = None) -> app.running.Notifications:
-        """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
-        them, while its `with` block lasts. `link` is where the page is served; by default it is looked up."""
-
-        def set_now() -> tuple[list[app.running.NotificationTarget], float]:
-            settings = self._settings
-            found = app.running.targets(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
-            return found, float(settings.get("notify.interval"))
+        """What tells people, by the settings `notify.*`, that something in the team, or in any, needs them, while its
+        `with` block lasts. `link` is where the page is served; by default it is looked up."""
 
         def page() -> str | None:
-            return link or app.server_lock.page(self.path)
+            return link or app.server_lock.page(self.path, self.tokens())
 
         names = self.teams if team is None else lambda: [team]
-        return app.running.Notifications(self.path, names, self.workspace, set_now, self._clock, page)
+        return app.running.Notifications(
+            self.path, names, self.workspace, self._notification_settings, self._clock, page
+        )
+
+    def push_key(self) -> str | None:
+        """The key that browsers need to subscribe to notices; None while the setting `notify.push` is off."""
+        return app.running.public_key(self.path) if self._settings.get("notify.push") else None
+
+    def push_to(self, endpoint: str, p256dh: str = "", auth: str = "", *, stop: bool = False) -> str | None:
+        """Send notices of every team to this browser, or no more; whose push service delivers them.
+
+        Raises:
+            InvalidRequest: push is off, the service is not known, or the keys are none.
+        """
+        self.need_person("subscribe a browser")
+        if stop:
+            app.running.unsubscribe(self.path, endpoint)
+            return None
+        setting = str(self._settings.get("notify.push"))
+        return app.running.subscribe(self.path, setting, endpoint, p256dh, auth)
+
+    def telemetry(self, team: str | None = None) -> app.running.Telemetry:
+        """What sends traces and metrics of the team, or of all, while its `with` block lasts and the setting `otel` is
+        on."""
+        names = self.teams if team is None else lambda: [team]
+        on = bool(self._settings.get("otel"))
+        return app.running.Telemetry(self.path, names, self.workspace, self._clock, self._heard_calls(), on=on)
+
+    def _traced(
+        self, team: str, on_update: Callable[[app.running.Update], None]
+    ) -> Callable[[app.running.Update], None]:
+        """`on_update`, and before it, where the setting `otel` is on, what takes note of tool calls."""
+        calls = self._heard_calls() if self._settings.get("otel") else None
+
+        def hear(update: app.running.Update) -> None:
+            if calls is not None:
+                calls.heard(team, update)
+            on_update(update)
+
+        return hear
+
+    def _heard_calls(self) -> app.running.TracedCalls:
+        """The tool calls that this process hears of, made at first."""
+        if self._tool_calls is None:
+            self._tool_calls = app.running.TracedCalls(self._clock)
+        return self._tool_calls
+
+    def _notification_settings(self, changes: Mapping[str, Any] | None = None) -> app.running.NotificationSettings:
+        """As they are, or as they would be with these changes; raises InvalidRequest where they make no sense."""
+        names = ("notify.command", "notify.webhook", "notify.email", "notify.secret")
+        asked = {name: self._settings.get(name) for name in (*names, "notify.push", "notify.interval", "notify.digest")}
+        asked |= {name: value for name, value in (changes or {}).items() if value is not None}
+        found = app.running.targets(*(str(asked[name]) for name in names))
+        found += app.running.browsers(self.path, str(asked["notify.push"]))
+        return app.running.NotificationSettings(found, float(asked["notify.interval"]), str(asked["notify.digest"]))
 
     def _examined(self, path: str, *, new: bool = False) -> tuple[app.planning.Plan, str, tuple[str, ...]]:
         existing = lambda team: self.workspace(team) if team in self.teams() else None  # noqa: E731

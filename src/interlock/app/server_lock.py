@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlsplit
 
+from interlock.app.tokens import Tokens
 from interlock.clock import SystemClock, iso
-from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
 from interlock.processes import ref
 from interlock.storage import files
@@ -117,10 +117,10 @@ def page_at(url: str, tokens: Tokens) -> str:
     return f"http://{tokens.page_host}:{parts.port}" if own else url
 
 
-def page(home: str) -> str | None:
+def page(home: str, tokens: Tokens) -> str | None:
     """The address of the page of a home, None while no server runs."""
     server = find(home)
-    return None if server is None else page_at(server.url, Tokens(home))
+    return None if server is None else page_at(server.url, tokens)
 
 
 def link_to(url: str, tokens: Tokens) -> str:

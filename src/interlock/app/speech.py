@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.protocol.dropped import end_session
+from interlock.protocol.dropped import AppliedResult, end_session
 from interlock.protocol.envelope import schema
-from interlock.protocol.message import MESSAGE_BYTES, parse
+from interlock.protocol.message import MESSAGE_BYTES, ProtocolAnswer, parse
 from interlock.protocol.routing import HandlerFailed, broken, prepare, route, within
 
 __all__ = [
-    "MESSAGE_BYTES", "HandlerFailed", "broken", "end_session", "parse", "prepare", "route", "schema", "within",
+    "MESSAGE_BYTES", "AppliedResult", "HandlerFailed", "ProtocolAnswer", "broken", "end_session", "parse", "prepare",
+    "route", "schema", "within",
 ]  # fmt: skip

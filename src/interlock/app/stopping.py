@@ -6,7 +6,7 @@ import os
 import signal
 from dataclasses import dataclass
 
-from interlock import app, core
+from interlock import core, runner
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.json import Json
@@ -63,7 +63,7 @@ def ask_running(workspace: Workspace) -> list[str]:
 def stop_runner(workspace: Workspace, *, now: bool) -> StopOutcome:
     """Stop a team; see `RunVerbs.stop`."""
     with workspace.look() as rows:
-        runner, serving = rows.team.get().runner, servers(rows)
+        driving, serving = rows.team.get().runner, servers(rows)
         drivers = [process for process in at_work(rows) if process not in serving]
     told = []
     if serving:
@@ -72,14 +72,14 @@ def stop_runner(workspace: Workspace, *, now: bool) -> StopOutcome:
         told.append("server")
     for driver in drivers:
         _signal(driver, signal.SIGTERM if now else signal.SIGINT)
-        told.append("runner" if driver == runner else "worker")
+        told.append("runner" if driver == driving else "worker")
     for driver in drivers if now else ():
         if not _gone(workspace, driver):
             _signal(driver, signal.SIGKILL)
             _gone(workspace, driver)
     if now:
         left = _left_behind(workspace)
-        app.running.take_up(workspace)
+        runner.scheduler.take_up(workspace)
         told += sorted({*left, *_end_runs(workspace, None)})
     gone = not running_members(workspace) if now else not drivers and not serving
     asked, ended = ((), tuple(told)) if now else (tuple(told), ())
@@ -98,7 +98,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> StopOutcome:
     asked, ended = [], []
     with workspace.act(Principal()) as act:
         if not now:
-            asked = [str(core.shutdown.request(act, member)["subject"])]
+            asked = [core.shutdown.request(act, member).subject]
         elif act.rows.team.member(member) is None:
             raise unknown_member(act.rows, member)
         else:
@@ -133,7 +133,7 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                     core.tasks.review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
-        app.running.end_run_programs(run, grace)
+        runner.run_processes.end_run_programs(run, grace)
     return sorted({run.member for run in runs})
 
 
@@ -142,8 +142,8 @@ def _wait_for_kept_session(workspace: Workspace, member: str) -> None:
     deadline = workspace.clock.monotonic() + PATIENCE
     while workspace.clock.monotonic() < deadline:
         with workspace.ledger.snapshot() as rows:
-            kept = [rows.sessions.get(name, id) for name, id in rows.sessions.of_runners() if name == member]
-        if not any(one is not None and one[0] is not None and alive(one[0]) for one in kept):
+            kept = [process for name, _, process in rows.sessions.of_runners() if name == member]
+        if not any(map(alive, kept)):
             return
         workspace.clock.sleep(0.02)
 

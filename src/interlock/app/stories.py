@@ -5,57 +5,113 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 
-from interlock import app
+from interlock import app, core
 from interlock.app.runs import RunVerbs
 from interlock.clock import iso
-from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
 from interlock.model.json import Json
-from interlock.model.names import SYSTEM
-from interlock.model.task import Task
+from interlock.model.names import SYSTEM, check_team_name
+from interlock.model.task import FINAL, Task
+from interlock.model.text import count, gist, span, spent
 from interlock.storage import files
 from interlock.storage.ledger import Rows
 
 AT_ONCE = 4
 """Stories that are implemented at once unless somebody says otherwise."""
+NAMED = 5
+"""Stories that one sentence of a digest names."""
 MEASURES = {"usd": "cost_usd", "turns": "turns", "tokens": "tokens"}
 BUDGET = re.compile(r"(?:\$\s*)?(\d+(?:\.\d+)?)\s*(usd|turns|tokens)?", re.IGNORECASE)
-NAMED = 5
 
 
 class StoryVerbs(RunVerbs):
-    """A story is `{key, epic, title, status, depends_on, task_id, inputs, waits_for, …}`; `inputs` counts what people
-    answered for it, `waits_for` names the stories that hold it up now, `reasons` says why it depends on each."""
+    """Stories, what they wait for, and the plan that has a team implement them."""
 
     def story_team(self, directory: str) -> str:
         """The name of the team that implements the stories of the project at or above `directory`."""
-        return f"{app.planning.team_name(os.path.basename(self._package(directory).root))[:42]}-stories"
+        root = self._package(directory).root
+        return self._team_for(f"{app.planning.team_name(os.path.basename(root))[:42]}-stories", root)
 
-    def stories(self, directory: str, team: str | None = None, *, next: bool = False) -> Json:
-        """The project's stories in dispatch order, with `epics` and the `faults` of their lists; changes nothing.
+    def stories(
+        self, directory: str, team: str | None = None, *, next: bool = False, epic: str | None = None
+    ) -> app.engine.StoryList:
+        """The project's stories in dispatch order, with their epics; changes nothing.
 
         Args:
             next: only those that could be started now.
+            epic: only that one.
 
         Raises:
+            NotFound: there is no such epic.
             WorkflowNotFound: no workflow package is installed there.
         """
         package = self._package(directory)
-        found = app.engine.stories.read(package)
         name = team or self.story_team(directory)
-        shown: list[Json]
+        found, proposal = self._backlog(package, name)
         if name in self.teams():
             with self.workspace(name).look() as rows:
                 shown = _shown(found, rows, iso(self._clock.now()))
         else:
             shown = _shown(found, None, "")
-        listed = [one for one in shown if not next or (one["status"] in _STARTABLE and not one["waits_for"])]
+        if epic is not None and epic not in found.epics:
+            raise NotFound(f"There is no epic {epic} here.", epic=epic)
+        shown = [one for one in shown if epic in (None, one.epic)]
+        listed = [one for one in shown if not next or (one.status in _STARTABLE and not one.waits_for)]
         epics = [
-            {"epic": epic, "title": title, "done": all(one["status"] == "done" for one in shown if one["epic"] == epic)}
-            for epic, title in found.epics.items()
+            _epic(one, title, [story for story in shown if story.epic == one])
+            for one, title in found.epics.items()
+            if epic in (None, one)
         ]
-        return {"team": name, "stories": listed, "epics": epics, "faults": list(found.faults)}
+        return app.engine.StoryList(name, listed, epics, list(found.faults), proposal)
+
+    def propose_dependencies(
+        self, directory: str, *, agent: str, command: Sequence[str] = (), team: str | None = None,
+        on_update: Callable[[app.running.Update], None] = lambda update: None,
+    ) -> app.engine.StoryProposal:  # fmt: skip
+        """Ask an agent what the stories wait for of which nobody says it. The proposal is kept, in place of an earlier
+        one; it counts once it is accepted.
+
+        Args:
+            agent: as in a plan's member, and `command`.
+
+        Raises:
+            AgentError: the agent is unknown, not installed, or did not answer.
+            InvalidRequest: the lists have faults, every story says what it waits for, or what the agent proposes cannot
+                be used, also after it was told why.
+            WorkflowNotFound: no workflow package is installed there.
+        """
+        self.need_person("ask for a proposal")
+        package, planning, ask = self._package(directory), app.planning, app.engine.proposals
+        name = team or self.story_team(directory)
+        path = self._proposal_path(name)
+        backlog = app.engine.stories.sound(app.engine.stories.read(package))
+        if not ask.unsaid(backlog):
+            raise InvalidRequest("Every story here says what it waits for, or is done.", field="dir")
+        asked, terms = planning.asked_of(self._executor_for, self._settings, agent, tuple(command))
+        wish = planning.AgentRequest(ask.request(backlog), partial(ask.judge, backlog), ask.correction, what="proposal")
+        base = os.environ
+        text, faults = planning.run_async(
+            partial(planning.obtain, wish, asked, terms, directory=package.root, base=base, on_update=on_update)
+        )
+        if faults:
+            said = "; ".join(str(one["message"]) for one in faults[:5])
+            raise InvalidRequest(f"{agent} proposed nothing that can be used: {said}.", field="agent", faults=faults)
+        return self._keep(path, app.engine.StoryProposal(agent, iso(self._clock.now()), False, json.loads(text)))
+
+    def answer_proposal(self, directory: str, *, accept: bool, team: str | None = None) -> app.engine.StoryProposal:
+        """Accept what an agent has proposed, or drop it. Raises NotFound: nothing is proposed."""
+        self.need_person("accept a proposal")
+        path = self._proposal_path(team or self.story_team(directory))
+        if (found := self._proposal(path)) is None:
+            raise NotFound("No dependencies are proposed here. `interlock story plan --agent A` asks an agent.")
+        if accept:
+            return self._keep(path, replace(found, accepted=True))
+        os.unlink(path)
+        return found
 
     def stage_stories(
         self,
@@ -86,25 +142,79 @@ class StoryVerbs(RunVerbs):
         """
         self.need_person("run stories")
         package = self._package(directory)
-        inventory = app.engine.stories.sound(app.engine.stories.read(package))
+        name = team or self.story_team(directory)
+        inventory = app.engine.stories.sound(self._backlog(package, name)[0])
         chosen = inventory.chosen(keys, epic)
+        if (
+            not chosen and not dry_run and self._unfinished(name)
+        ):  # A retrospective, perhaps, that is to be tried again.
+            return self.stage(os.path.join(self._story_folder, f"{name}.yaml"))
         if not chosen:
             raise InvalidRequest("No story is left to implement here. `interlock story list` shows them.", field="keys")
-        name = team or self.story_team(directory)
-        if name in self.teams():
+        if name in self.teams() and not dry_run:
             self.settle_stories(name)
-        plan = self._plan(inventory, chosen, package, name, (agent, tuple(command)), parallel, budget)
-        path = os.path.join(self.path, "stories", f"{name}.yaml")
-        for folder in (self.path, os.path.dirname(path)):  # Parents would get the usual mode.
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        files.replace(path, (json.dumps(plan, indent=2, ensure_ascii=False) + "\n").encode())
-        return self.stage(path, dry_run=dry_run)
+        before = self._finished(name) if name in self.teams() else {}
+        plan = self._plan(
+            inventory, chosen, before, package, name, (agent, tuple(command)), parallel=parallel, budget=budget
+        )
+        with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
+            path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
+            _write(path, plan)
+            return self.stage(path, dry_run=dry_run)
 
     def settle_stories(self, team: str) -> list[str]:
         """Write down what the team's stories have come to; the keys of `sprint-status.yaml` that changed."""
         with self.workspace(team).look() as rows:
             workdir = rows.team.get().workdir
             return app.engine.settling.write_statuses(rows, workdir) if workdir else []
+
+    def _unfinished(self, team: str) -> bool:
+        if team not in self.teams() or not os.path.exists(os.path.join(self._story_folder, f"{team}.yaml")):
+            return False
+        with self.workspace(team).look() as rows:
+            return any(task.state not in FINAL for task in rows.tasks.planned())
+
+    def _finished(self, team: str) -> Json:
+        """The tasks of the plan before that are done. They stay in the plan, so that what waited for them says so."""
+        try:
+            with open(os.path.join(self._story_folder, f"{team}.yaml"), encoding="utf-8") as file:
+                tasks: Json = json.load(file)["tasks"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return {}
+        with self.workspace(team).look() as rows:
+            done = [one.plan_key for one in rows.tasks.planned() if one.state == "done"]
+        return {key: tasks[key] for key in done if key in tasks}
+
+    @property
+    def _story_folder(self) -> str:
+        return os.path.join(self.path, "stories")
+
+    def _backlog(
+        self, package: app.engine.Package, team: str
+    ) -> tuple[app.engine.Backlog, app.engine.StoryProposal | None]:
+        """The stories with what was accepted of a proposal, and that. Raises TeamExists: the team works elsewhere."""
+        if team in self.teams():
+            with self.workspace(team).look() as rows:
+                core.teams.refuse_elsewhere(rows.team.get(), package.root)
+        proposal = self._proposal(self._proposal_path(team))
+        accepted = proposal.dependencies if proposal is not None and proposal.accepted else None
+        return app.engine.stories.read(package, accepted), proposal
+
+    def _proposal_path(self, team: str) -> str:
+        return os.path.join(self._story_folder, f"{check_team_name(team)}.dependencies.json")
+
+    def _proposal(self, path: str) -> app.engine.StoryProposal | None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return app.engine.StoryProposal(**json.load(file))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise StorageError(f"{path} cannot be read: {error}. Remove it and ask again.") from error
+
+    def _keep(self, path: str, proposal: app.engine.StoryProposal) -> app.engine.StoryProposal:
+        _write(path, asdict(proposal))
+        return proposal
 
     def _package(self, directory: str) -> app.engine.Package:
         package = app.engine.find_package(directory)
@@ -117,53 +227,45 @@ class StoryVerbs(RunVerbs):
         return package
 
     def _plan(
-        self, inventory: app.engine.Backlog, chosen: Sequence[app.engine.PlannedStory], package: app.engine.Package,
-        name: str, agent: tuple[str | None, tuple[str, ...]], parallel: int | None, budget: str | None,
+        self, inventory: app.engine.Backlog, chosen: Sequence[app.engine.PlannedStory], before: Json,
+        package: app.engine.Package, name: str, agent: tuple[str | None, tuple[str, ...]], *, parallel: int | None,
+        budget: str | None,
     ) -> Json:  # fmt: skip
         """The plan, as its file has it."""
-        found = app.planning.inspect(package.root)
-        kind, command = agent
-        if kind is None and not found.agents:
-            raise InvalidRequest("No agent program was found here: name one with --agent.", field="agent")
-        member = {
-            "agent": {kind: list(command)} if kind is not None and command else kind or found.agents[0],
-            "permissions": "workspace",
-        }
         own = app.engine.overlay_of(package.files)
-        at_once = parallel or min(AT_ONCE, len(chosen))
-        plan: Json = {
-            "team": name,
-            "workdir": package.root,
-            "parallel": at_once,
-            "members": {f"dev-{number}": dict(member) for number in range(1, at_once + 1)},
-            "tasks": _tasks(inventory, chosen, package),
-        }
-        if found.has_commits:
-            plan["isolation"] = "worktree"
+        tasks = _tasks(inventory, chosen, before, package)
+        plan = app.planning.draft(
+            package.root, name, tasks, agent=agent[0], command=agent[1], at_once=parallel or min(AT_ONCE, len(chosen))
+        )
+        if "isolation" in plan:
             copied = app.engine.lanes.copied(package.root)
             plan |= {"copy": copied} if copied else {}
-            setup = own.get("setup", found.setup)
-            plan |= {"setup": str(setup)} if setup else {}
-        verify = own.get("verify", found.test_command)
-        plan |= {"verify": str(verify)} if verify else {}
+        for key in ("verify", *(("setup",) if "isolation" in plan else ())):
+            said = own.get(key, plan.pop(key, None))
+            plan |= {key: str(said)} if said else {}
         plan |= {"limits": _limits(budget)} if budget else {}
         return plan
 
 
+_DIGESTED = {"done": "", "in-progress": "At work", "in-review": "In review", "blocked": "Blocked"}
 _STARTABLE = ("backlog", "ready-for-dev", "in-progress", "draft")
 
 
 def _tasks(
-    inventory: app.engine.Backlog, chosen: Sequence[app.engine.PlannedStory], package: app.engine.Package
-) -> Json:
+    inventory: app.engine.Backlog, chosen: Sequence[app.engine.PlannedStory], before: Json,
+    package: app.engine.Package,
+) -> Json:  # fmt: skip
     lanes = app.engine.lanes
-    keys = {one.key: lanes.task_key(one.key) for one in chosen}
-    tasks: Json = {}
+    wanted = {one.key for one in chosen}
+    keys = {one.key: lanes.task_key(one.key) for one in inventory.stories}
+    keys = {story: key for story, key in keys.items() if key in before or story in wanted}
+    tasks: Json = dict(before)
     for one in chosen:
         tasks[keys[one.key]] = {
             "subject": f"Story {one.key}: {one.title}"[:200],
             "body": lanes.of_story(package, one).body,
             "type": "WORKFLOW",
+            "metadata": {"epic": one.epic},
             "blocked_by": [keys[key] for key in one.depends_on if key in keys],
             **({"review": "human"} if one.pauses else {}),
         }
@@ -172,11 +274,15 @@ def _tasks(
         asked = epic in inventory.retrospectives or bool(own and own[0].folder)
         lane = lanes.of_retrospective(package, epic, own[0].folder if own else "") if asked else None
         # At an epic's end: everything of it that is not done is done in this run.
-        if lane is not None and any(one.key in keys for one in own) and all(one.done or one.key in keys for one in own):
+        whole = all(one.done or one.key in keys for one in own)
+        if lane is not None and whole and any(one.key in wanted for one in own):
             tasks[lanes.task_key(lane.story)] = {
                 "subject": f"Retrospective of epic {epic}: {title}"[:200], "body": lane.body, "type": "WORKFLOW",
-                "blocked_by": [keys[one.key] for one in own if one.key in keys], "verify": False,
+                "metadata": {"epic": epic},
+                "blocked_by": [keys[one.key] for one in own if one.key in keys],
             }  # fmt: skip
+    for key in before:  # What one of them waited for may have left the plan, without being done.
+        tasks[key]["blocked_by"] = [one for one in tasks[key]["blocked_by"] if one in tasks]
     return tasks
 
 
@@ -198,31 +304,70 @@ def _limits(budget: str) -> Json:
     return found
 
 
-def _shown(inventory: app.engine.Backlog, rows: Rows | None, now: str) -> list[Json]:
+def _shown(inventory: app.engine.Backlog, rows: Rows | None, now: str) -> list[app.engine.ListedStory]:
     key = app.engine.lanes.task_key
     tasks = {one.key: rows.tasks.by_plan_key(key(one.key)) for one in inventory.stories} if rows is not None else {}
     asked = {one: rows.questions.of_task(task.id) for one, task in tasks.items() if task} if rows is not None else {}
-    waiting = {one: next((had.id for had in every if had.state == "open"), None) for one, every in asked.items()}
-    status = {one.key: _status(one.status, tasks.get(one.key), waiting.get(one.key)) for one in inventory.stories}
+    waiting = {one: next((had for had in every if had.state == "open"), None) for one, every in asked.items()}
+    status = {one.key: _status(one.status, tasks.get(one.key), bool(waiting.get(one.key))) for one in inventory.stories}
     shown = []
     for one in inventory.stories:
-        task = tasks.get(one.key)
+        task, question = tasks.get(one.key), waiting.get(one.key)
         answers = [had for had in asked.get(one.key, ()) if had.state == "answered" and had.answered_by != SYSTEM]
-        shown.append({
-            "key": one.key, "epic": one.epic, "title": one.title, "status": status[one.key],
-            "depends_on": list(one.depends_on), "task_id": task.id if task else None, "inputs": len(answers),
-            "waits_for": [other for other in one.depends_on if status.get(other) != "done"],
-            "reasons": dict(one.depends_on), "question": waiting.get(one.key),
-            "usage": rows.runs.spent(now, task=task.id) if rows is not None and task is not None else None,
-        })  # fmt: skip
+        shown.append(app.engine.ListedStory(
+            one.key, one.epic, one.title, status[one.key], list(one.depends_on), task.id if task else None,
+            len(answers), [other for other in one.depends_on if status.get(other) != "done"], dict(one.depends_on),
+            question.id if question else None, gist(question.text) if question else None,
+            rows.runs.spent(now, task=task.id) if rows is not None and task is not None else None,
+        ))  # fmt: skip
     return shown
 
 
-def _status(listed: str, task: Task | None, question: str | None) -> str:
+def _epic(epic: str, title: str, own: Sequence[app.engine.ListedStory]) -> app.engine.ListedEpic:
+    """An epic with its digest, for people who were away."""
+    used = [one.usage for one in own if one.usage]
+    names = ("turns", "input_tokens", "output_tokens", "cost_usd", "time")
+    usage: Json = {name: sum(one[name] for one in used) for name in names}
+    usage["unknown"] = sorted({who for one in used for who in one.get("unknown", ())})
+    usage["cost_partial"] = any(one.get("cost_partial") for one in used)
+    keys = {status: [one.key for one in own if one.status == status] for status in _DIGESTED}
+    digest = [f"{len(keys['done'])} of {len(own)} done{_named(keys['done'])}."]
+    digest += [
+        f"{said}{_named(keys[status])}." for status, said in _DIGESTED.items() if status != "done" and keys[status]
+    ]
+    for one in own:
+        if one.asks:
+            digest.append(f"{one.key} waits for an answer: {one.asks}")
+        elif one.waits_for:
+            whys = "; ".join(f"{key} ({one.reasons[key]})" for key in one.waits_for)
+            digest.append(f"{one.key} waits for {whys}.")
+    inputs, time = sum(one.inputs for one in own), usage["time"]
+    costs = [
+        spent(usage),
+        f"{span(time)} of work" if time else "",
+        count(inputs, "answer") + " by people" if used else "",
+    ]
+    digest += [f"{'; '.join(one for one in costs if one)}."] if any(costs) else []
+    return app.engine.ListedEpic(epic, title, all(one.status == "done" for one in own), usage, digest)
+
+
+def _write(path: str, document: Json) -> None:
+    folder = os.path.dirname(path)
+    for one in (os.path.dirname(folder), folder):  # Parents would get the usual mode.
+        os.makedirs(one, mode=0o700, exist_ok=True)
+    files.replace(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _named(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return f": {', '.join(keys[:NAMED])}{more}" if keys else ""
+
+
+def _status(listed: str, task: Task | None, asked: bool) -> str:
     """What a story has come to: its task says it where there is one, its list otherwise."""
     if task is None or task.state in ("cancelled", "deleted"):
         return listed
-    if question is not None:
+    if asked:
         return "blocked"
     known = {"done": "done", "blocked": "blocked", "deadletter": "blocked", "review": "in-review"}
     if task.state in known:

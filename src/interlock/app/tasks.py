@@ -11,8 +11,9 @@ from interlock.app.base import TeamBase, plain, warned, whole_number
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import RunNotFound
+from interlock.model.json import Json
 from interlock.model.names import HUMAN
-from interlock.model.task import NewTask, Task, states_filtered
+from interlock.model.task import Task, TaskSpec, states_filtered
 from interlock.processes.ref import alive
 
 READY_LIMIT = 1_000_000
@@ -21,8 +22,11 @@ READY_LIMIT = 1_000_000
 class TaskVerbs(TeamBase):
     """Tasks, their states and their runs. Every verb that names a task raises TaskNotFound or AmbiguousId."""
 
-    def create_task(self, subject: str, *, by: str | None = None, **fields: Unpack[NewTask]) -> Task:
-        """Create a task; `NewTask` says what else it may say.
+    def create_task(self, subject: str, *, by: str | None = None, **fields: Unpack[TaskSpec]) -> Task:
+        """Create a task. It is ready when nothing blocks it.
+
+        Args:
+            fields: what `TaskSpec` lists.
 
         Raises:
             InvalidRequest: a field makes no sense.
@@ -34,7 +38,7 @@ class TaskVerbs(TeamBase):
         fields["metadata"] = plain(fields.get("metadata"))
         with self._act(by, acknowledge=True) as act:
             task = core.tasks.create.create(act, subject, **fields)
-            core.tasks.claim.refuse_stopped(act.rows, task.assignee)
+            core.tasks.claim.refuse_stopped(act, task.assignee)
             mirror.task_view.show(act.rows, task)
         return warned(act, task)
 
@@ -56,7 +60,8 @@ class TaskVerbs(TeamBase):
         states = None if status is None else states_filtered(status)
         with self._workspace.look() as rows:
             if ready:
-                queue = rows.tasks.ready(READY_LIMIT) if states is None or "ready" in states else []
+                ageing = float(self._workspace.settings(rows).get("ageing"))
+                queue = rows.tasks.ready(READY_LIMIT, ageing) if states is None or "ready" in states else []
                 found = [task for task in queue if owner in (None, task.reserved_for)][:limit]
             else:
                 found = rows.tasks.select(states=states, owner=owner, limit=limit)
@@ -89,15 +94,17 @@ class TaskVerbs(TeamBase):
     def next_task(self, *, by: str | None = None) -> Task | None:
         """Claim the most urgent, oldest ready task that the caller may have; None where there is none."""
         with self._act(by, acknowledge=True) as act:
-            member = act.rows.team.member(act.name)
-            task = core.tasks.claim.claim_next(act, shell=member is not None and member.agent == "shell")
+            task = core.tasks.claim.claim_next(act, shell=act.member is not None and act.member.agent == "shell")
             if task is not None:
                 mirror.task_view.show(act.rows, task)
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        """Edit the subject, or what `NewTask` lists and `TaskField.fixed` does not exclude (`run` is called `command`
-        here); add a `log` line; move forward to a `status`.
+        """Edit a task, add a `log` line to it, or move it forward to a `status`.
+
+        Args:
+            fields: the subject, and what `TaskSpec` lists and `TaskField.fixed` does not exclude (`run` is called
+                `command` here).
 
         Raises:
             InvalidRequest: a field is unknown or makes no sense.
@@ -158,6 +165,16 @@ class TaskVerbs(TeamBase):
         """Give a task that failed permanently (deadletter) another chance."""
         return self._on(task, by, core.tasks.change.retry)
 
+    def retry_alike(self, task: str, *, by: str | None = None) -> list[Task]:
+        """Give a task that failed permanently another chance, with all that failed for the same reason."""
+        with self._act(by, acknowledge=True) as act:
+            first = find(act.rows, task)
+            failed = act.rows.tasks.select(states=["deadletter"])
+            alike = [one for one in failed if one.id != first.id and one.cause == first.cause]
+            retried = [core.tasks.change.retry(act, one) for one in (first, *alike)]
+            retried = mirror.task_view.complete(act.rows, retried)
+        return [warned(act, here) for here in retried]
+
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
@@ -196,7 +213,7 @@ class TaskVerbs(TeamBase):
         with self._workspace.look() as rows:
             return rows.runs.of_task(find(rows, task).id)
 
-    def run_result(self, task: str) -> dict[str, Any] | None:
+    def run_result(self, task: str) -> Json | None:
         """What the task's current run reported, as in `run_result.json`; None where it has not."""
         with self._workspace.look() as rows:
             found = find(rows, task)
@@ -220,17 +237,20 @@ class TaskVerbs(TeamBase):
         what = f"run {run}" if run is not None else "run"
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
 
-    def output_end(self, task: str, run: int | None = None, *, most: int) -> model.report.OutputEnd:
-        """The last `most` bytes that a run printed, in whole lines, of the newest by default. Raises RunNotFound."""
+    def output_lines(
+        self, task: str, run: int | None = None, *, first: int | None = None, find: str | None = None, most: int = 500
+    ) -> model.views.OutputLines:
+        """Read lines of what a run printed, of the newest run by default; see `read_lines`.
+
+        Raises:
+            RunNotFound: there is no such run, or none with output.
+        """
         path, number = self.output(task, run)
         try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(max(0, size - most))
-                text = file.read(most).decode("utf-8", "replace")
+            first, lines, total, found = runner.log_reading.read_lines(path, first=first, find=find, most=most)
+            return model.views.OutputLines(number, first, lines, total, os.path.getsize(path), found)
         except OSError as error:
             raise RunNotFound(f"The output of {task} cannot be read: {error.strerror}.") from error
-        return model.report.OutputEnd(number, text.partition("\n")[2] if size > most else text, size)
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier has died; returns those tasks."""

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock import app, core, mirror, runner
 from interlock import model as values
-from interlock.app.base import calling, warned, whole_number
+from interlock.app.base import calling, free_name, warned, whole_number
 from interlock.app.mail import Mailing
 from interlock.app.tasks import TaskVerbs
+from interlock.app.windows import DistantWindowVerbs
+from interlock.app.workers import WorkerVerbs
 from interlock.app.workflows import WorkflowVerbs
 from interlock.app.worktrees import WorktreeVerbs
 from interlock.core.tasks.find import find
-from interlock.errors import InterlockError
+from interlock.core.unit_of_work import Principal
+from interlock.errors import InterlockError, InvalidRequest
+from interlock.model.json import Json
+from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes.ref import alive
@@ -25,7 +31,7 @@ LOOK_AGAIN = 1.0
 LONGEST_LIST = 1000
 
 
-class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
+class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, DistantWindowVerbs):
     """One team, seen by one caller. Its mail is in `Mailing`, its tasks in `TaskVerbs`, and so on."""
 
     def acting(
@@ -44,6 +50,10 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         caller = calling(name, session, run, face, person, origin)
         return Team(self._workspace, caller, self._open_memory, self._why_idle)
 
+    def for_machine(self) -> Team:
+        """The team as a machine with a token of its own sees it, for the verbs that the table gives to its role."""
+        return Team(self._workspace, Principal(SYSTEM, face="http"), self._open_memory, self._why_idle)
+
     def end_session(self) -> None:
         """End the caller's session; what it was given and never acknowledged is offered to the next one."""
         if self._caller.session is not None:
@@ -51,12 +61,10 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
                 act.rows.sessions.end(act.name, act.session, act.at)
                 act.event("session.ended", member=act.name, session=act.session)
 
-    def describe(self) -> dict[str, Any]:
-        """The team with its members, as in `config.json`, plus `task_counts`."""
+    def describe(self) -> values.team.TeamOverview:
+        """The team with its members, and its tasks counted."""
         with self._workspace.look() as rows:
-            shown = rows.team.get().as_dict([member.as_dict() for member in core.teams.members(rows)])
-            shown["task_counts"] = rows.tasks.counts()
-            return shown
+            return values.team.TeamOverview(rows.team.get(), core.teams.members(rows), rows.tasks.counts())
 
     def id(self) -> str:
         """What tells this team from another one that is later made under its name."""
@@ -95,6 +103,44 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         member.status = "idle"
         return member
 
+    def worker(
+        self, agent: str | None = None, *, command: Sequence[str] | None = None, permissions: str | None = None,
+        by: str | None = None,
+    ) -> Member:  # fmt: skip
+        """The member with that agent, which is spawned where there is none; without `agent` the first that has one.
+
+        Args:
+            agent: a member, or an agent as in `spawn`.
+            permissions: what it may do without asking; one who is here already must have the same.
+
+        Raises:
+            InvalidRequest: no member has an agent, or it is here with other permissions.
+        """
+        everybody = self.members()
+        members = [one for one in everybody if one.role == "member" and one.agent not in (None, "shell")]
+        if agent is None and not members:
+            raise InvalidRequest(
+                "No member of this team has an agent: name one with --agent, such as --agent claude, or any program: "
+                '--agent "PROGRAM ARGUMENT".',
+                field="agent",
+            )
+        if agent is None:
+            found = members[0]
+        elif command is not None:
+            same = [one for one in members if (one.agent, one.command) == (agent, list(command))]
+            name = free_name("agent", [one.name for one in everybody])
+            found = same[0] if same else self.spawn(name, agent=agent, command=command, permissions=permissions, by=by)
+        else:
+            same = [one for one in members if agent in (one.name, one.agent)]
+            found = same[0] if same else self.spawn(agent, agent=agent, permissions=permissions, by=by)
+        if permissions not in (None, found.permissions or "ask"):
+            raise InvalidRequest(
+                f"{found.name} is here already, with the permissions {found.permissions or 'ask'!r}. Take it out first "
+                f"(`interlock member remove {found.name}`), or omit --permissions.",
+                field="permissions",
+            )
+        return found
+
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         """Remove a member; returns the ids of the tasks it gave back.
 
@@ -118,7 +164,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         with self._act(by) as act:
             core.teams.resume(act, member)
 
-    def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+    def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> Json:
         """Set, or with None unset, the team's own settings; returns them all."""
         with self._act(by) as act:
             return core.teams.configure(act, dict(changes))
@@ -146,7 +192,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         face = self._caller.face
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
-            at_hand = face in ("page", "cli", "python") and act.origin is None
+            at_hand = face in ("page", "cli", "acp", "python") and act.origin is None
             core.tasks.answer.reply(act, found, text, question, at_hand=at_hand)
             mirror.task_view.show(act.rows, found)
             answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
@@ -187,20 +233,43 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
                 context=context, held=held, reversible=reversible,
             )  # fmt: skip
 
-    def conversation(self, task: str) -> list[dict[str, Any]]:
-        """Every question that was asked about the task, oldest first: a question's own fields, with `asked_by`,
-        `state`, `answer`, `answered_by` and `answered_at`."""
+    def relay_permission(
+        self, request: str, *, tool: str, title: str, preview: str = ""
+    ) -> values.question.Question | None:
+        """Ask a person what the caller's program asks at its own prompt, too, under its id of the `request`. None where
+        the caller works on no task."""
+        with self._act() as act:
+            return core.tasks.permission.relay(act, request, tool=tool, title=title, preview=preview)
+
+    def relayed_verdict(self, question: str) -> str | None:
+        """What a person answered to what was relayed; None where nobody did. What is asked for again is not noted
+        again."""
         with self._workspace.look() as rows:
-            return [question.exchange() for question in rows.questions.of_task(find(rows, task).id)]
+            known = rows.questions.get(question)
+        if known is None or known.state != "answered":
+            return None
+        with self._act() as act:
+            known = act.rows.questions.get(question) or known
+            if not known.data.get("used"):
+                core.tasks.permission.use(act, known, find(act.rows, known.task_id).run_id)
+            return known.answer
+
+    def withdraw_relayed(self, question: str, reason: str) -> None:
+        """Ask no longer for what was relayed, since nobody waits for it any more. One that is closed stays as it is."""
+        with self._act() as act:
+            known = act.rows.questions.get(question)
+            if known is not None and known.state == "open":
+                core.questions.withdraw_one(act, known, reason)
+
+    def conversation(self, task: str) -> list[values.question.Question]:
+        """Every question that was asked about the task, oldest first."""
+        with self._workspace.look() as rows:
+            return rows.questions.of_task(find(rows, task).id)
 
     # AOF/1: what agents say about their work.
 
-    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> app.speech.ProtocolAnswer:
         """Act on one AOF/1 message: an envelope, its JSON text, or that after `AOF/1 `.
-
-        Returns:
-            `{"accepted", "type", "task_id"}`, with `reason` and `errors` (`[{"path", "message"}]`) where it was
-            refused, and `applied` (whether anything changed) and `state` (of the task) where not.
 
         Raises:
             MemberNotFound: the caller is nobody. What is wrong with the message itself is in the answer.
@@ -210,19 +279,17 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         routed = app.speech.route(self._workspace, self._as(by), parsed, verifier=mark)
         if routed.verifying is not None:
             routed.state = self._settled(routed.verifying, mark, by).state
-        return routed.as_dict()
+            routed.verifying = None
+        return routed
 
-    def session_end(self, *, by: str | None = None) -> list[dict[str, Any]]:
-        """Apply the results that the caller's runs have put down, of all runs for the lead and people.
-
-        Returns:
-            `[{"task_id", "run_id", "outcome", "applied", "state"}]`; without a result nothing happens.
-        """
+    def session_end(self, *, by: str | None = None) -> list[app.speech.AppliedResult]:
+        """Apply the results that the caller's runs have put down, of all runs for the lead and people. Without a result
+        nothing happens."""
         mark = runner.run_processes.verifier()
-        found = []
-        for ended in app.speech.end_session(self._workspace, self._as(by), verifier=mark):
-            task = self._settled(ended.task, mark, by) if ended.verifying else ended.task
-            found.append({**ended.as_dict(), "state": task.state})
+        found = app.speech.end_session(self._workspace, self._as(by), verifier=mark)
+        for one in found:
+            if one.verifying is not None:
+                one.state, one.verifying = self._settled(one.verifying, mark, by).state, None
         return found
 
     # Events.
@@ -236,16 +303,16 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             return found, found[-1].seq if found else since
 
     def latest(
-        self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()
+        self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = (), actor: str | None = None
     ) -> list[values.event.Event]:
-        """What happened last, newest first; `before` is a `seq` to go back from."""
+        """What happened last, newest first; `before` is a `seq` to go back from, `actor` who did it."""
         with self._workspace.look() as rows:
-            return rows.events.latest(before, _bounded(limit), types)
+            return rows.events.latest(before, _bounded(limit), types, actor or "")
 
     def head(self) -> int:
         """The number of the newest event."""
         with self._workspace.ledger.snapshot() as rows:
-            return rows.events.head()
+            return rows.start.head
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yield at once, and whenever something of the team may have changed, for ever."""
@@ -280,82 +347,82 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
 
     # Whole pictures of the team, each read at one moment; lists are cut by `limit`.
 
-    def status(self) -> dict[str, Any]:
-        """What needs a human, what runs since when with its last words, what is next, and counts.
-
-        `driven` says whether a runner drives the team, `workers` are other processes that work on its tasks, servers
-        among them; `unable` are the members whose agent is not available on this machine, and why.
-        """
+    def status(self) -> values.status.StatusReport:
+        """What needs a human, what runs since when with its last words, what is next, and counts."""
         with self._workspace.look() as rows:
-            found = core.reports.now.status(rows, self.name, self._workspace.log_path, self._now())
-            found["unable"] = core.reports.now.unable(rows, self._why_idle)
-            workers = [process for process in runner.registration.at_work(rows) if process != found["runner"]]
-        driven = found["runner"] is not None and alive(found["runner"]) is not False
-        return {**found, "driven": driven, "workers": workers}
+            settings = self._workspace.settings(rows)
+            found = core.reports.now.status(rows, self.name, self._workspace.log_path, self._now(), settings)
+            found.unable = core.reports.now.unable(rows, self._why_idle)
+            found.workers = [process for process in runner.registration.at_work(rows) if process != found.runner]
+        found.driven = found.runner is not None and alive(found.runner) is not False
+        return found
 
-    def report(self, since: str | None = None) -> dict[str, Any]:
-        """What needs you, what is done with its evidence, what failed and why, what it cost."""
+    def report(self, since: str | None = None, *, limit: int | None = None) -> values.report.TeamReport:
+        """What needs you, what is done with its evidence, what failed and why, what it cost; with `limit` so many of
+        each list, the newest."""
+        most = None if limit is None else _bounded(limit)
         with self._workspace.look() as rows:
-            return core.reports.night.report(rows, self.name, since, self._now())
+            return core.reports.night.report(rows, self.name, since, self._now(), self._workspace.settings(rows), most)
 
-    def board(self, *, limit: int = 50) -> values.report.Board:
-        """The tasks by state.
+    def witness(self) -> values.witness.Witness:
+        """What happened in figures, each derived from rows of the ledger alone (see `model.witness`)."""
+        return core.reports.witness.derive(self.account())
 
-        At most `limit` tasks of each state but `deleted`: the ready ones in the order of the queue, finished ones the
-        newest first, others the oldest first.
-        """
+    def account(self) -> values.witness.Account:
+        """The rows that the witness derives its figures from."""
         with self._workspace.look() as rows:
-            return core.reports.now.board(rows, _bounded(limit))
+            return core.reports.witness.account(rows, self._now(), self._workspace.settings(rows))
 
-    def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
-        """The tasks in one state, `limit` at a time, in order of creation, finished ones the newest first.
-
-        Args:
-            after: the `n` of the last task that was shown; 0 starts.
+    def board(self, sought: values.views.BoardFilter | None = None, *, limit: int = 50) -> values.views.Board:
+        """The tasks that are sought by column, at most `limit` of each: the next ones in the order of the queue, those
+        done the newest first, others longest there first.
 
         Raises:
-            InvalidRequest: there is no such state.
+            InvalidRequest: there is no such priority.
         """
         with self._workspace.look() as rows:
-            return mirror.task_view.complete(rows, core.reports.now.in_state(rows, state, after, _bounded(limit)))
+            return core.reports.now.board(rows, sought or values.views.EVERYTHING, _bounded(limit))
 
-    def story(self, task: str, *, events: int = 200) -> values.report.TaskStory:
+    def column(
+        self, name: str, sought: values.views.BoardFilter | None = None, *, offset: int = 0, limit: int = 100
+    ) -> list[Task]:
+        """The tasks of one column of the board, or in one state, in its order.
+
+        Raises:
+            InvalidRequest: there is no such column, state or priority.
+        """
+        with self._workspace.look() as rows:
+            return core.reports.now.column(rows, name, sought or values.views.EVERYTHING, offset, _bounded(limit))
+
+    def story(self, task: str, *, events: int = 200) -> values.views.TaskStory:
         """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
             return core.reports.now.story(rows, find(rows, task), _bounded(events))
 
-    def artifacts(self, task: str) -> list[dict[str, Any]]:
-        """What the runs of a task made that is in no commit: `[{run, path, kind, size, sha256, file}]`.
-
-        `path` is where it was in the worktree; `kind` is file, link or patch, which are kept with the run in `file`, or
-        cache or special, which are only listed (`file`, `size` and `sha256` are None).
-        """
+    def artifacts(self, task: str) -> list[values.run.Artifact]:
+        """What the runs of a task made that is in no commit, and where it is kept."""
         with self._workspace.look() as rows:
             found = rows.runs.artifacts(find(rows, task).id)
-        return [one.as_dict(self._workspace.artifact_path(one.task_id, one.run, one.path)) for one in found]
+        kept, path = values.run.KEPT, self._workspace.artifact_path
+        return [replace(one, file=path(one.task_id, one.run, one.path)) if one.kind in kept else one for one in found]
 
-    def crew(self) -> list[values.report.CrewMember]:
+    def member_overviews(self) -> list[values.views.MemberOverview]:
         """Members, the lead first, with what each is doing."""
         with self._workspace.look() as rows:
-            return core.reports.now.crew(rows, self._workspace.log_path)
+            return core.reports.now.member_overviews(rows, self._workspace.log_path, self._now())
 
     # Maintenance.
 
-    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+    def poll(self, *, dry_run: bool = False) -> app.running.PollReport:
         """Recover, once, tasks that nobody works on any more (AOF-61); `dry_run` only says what that would be.
-
-        Returns:
-            `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`, `stale_heartbeat` not counted.
 
         Raises:
             LedgerBusy: what was done stands; the next poll does the rest.
         """
         return app.running.poll(self._workspace, dry_run=dry_run)
 
-    def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
-        "team"}]}`; `level` is error, warning or info. `repair` fixes what needs no guess, `adopt` takes over edited
-        task files."""
+    def doctor(self, *, repair: bool = False, adopt: bool = False) -> app.running.DoctorReport:
+        """Check ledger, files and mirror. `repair` fixes what needs no guess, `adopt` takes over edited task files."""
         return app.running.examine_team(self._workspace, repair=repair, adopt=adopt, why_idle=self._why_idle)
 
 

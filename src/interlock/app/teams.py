@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+import re
+from contextlib import suppress
 
 from interlock import app, core, settings
-from interlock.app.base import calling
+from interlock.app.base import calling, free_name
 from interlock.app.mail import Mailing
-from interlock.app.stopping import ask_running, stop_runner
 from interlock.app.team import Team
 from interlock.app.windows import WindowVerbs
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
-from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
+from interlock.errors import (
+    Forbidden,
+    InterlockError,
+    MembersRunning,
+    StorageError,
+    TeamExists,
+    TeamLimit,
+    TeamNotFound,
+)
+from interlock.model.json import Json
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
+from interlock.model.team import TeamOverview
 
 PATH_LIMIT = 4096
 
@@ -42,7 +52,7 @@ class TeamsOfHome(WindowVerbs):
         check_session_key(lead)
         if workdir is not None:
             check_text(workdir, "workdir", limit=PATH_LIMIT)
-        values: dict[str, Any] = {}
+        values: Json = {}
         if claim_policy is not None:
             values["claim_policy"] = settings.known("claim_policy").parse(claim_policy, "team create")
         existing = self.teams()
@@ -55,15 +65,18 @@ class TeamsOfHome(WindowVerbs):
                 limit=limit,
                 setting="team_limit",
             )
-        at = iso(self._clock.now())
+        at = iso(self._catalog.now())
         workdir = os.path.abspath(workdir) if workdir is not None else None
         team, first = core.teams.founded(self._clock.new_id(), name, lead, workdir, values, at)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             self._catalog.create(team, first, at)
-            os.makedirs(os.path.join(self._teams, name), mode=0o700, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"Cannot create a team in {self._teams}: {error}.", path=self._teams) from error
+            raise StorageError(
+                f"{self._teams} cannot be made or written: {error.strerror or error}. Name another home with --home or "
+                "INTERLOCK_HOME.",
+                path=self._teams,
+            ) from error
         self.workspace(name).settle()
         return self.team(name)
 
@@ -73,24 +86,86 @@ class TeamsOfHome(WindowVerbs):
         caller = Principal(HUMAN) if found is None else Principal(*found)
         return Team(workspace, caller, self._open_memory, self._why_idle)
 
+    def team_of_project(self, root: str, preferred: str | None = None) -> Team:
+        """The team that works in that directory, `preferred` where it does; made where there is none yet.
+
+        Raises:
+            As `create_team`.
+        """
+        names = self.teams()
+        for name in sorted(names, key=lambda one: one != preferred):
+            with suppress(InterlockError):  # A team that cannot be opened is no reason to refuse work on another.
+                workdir = self.glance(name).workdir
+                if workdir is not None and os.path.realpath(workdir) == os.path.realpath(root):
+                    return self.team(name)
+        base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(root).lower()).strip("-_")[:40] or "workflows"
+        return self.create_team(free_name(base, names), workdir=root)
+
+    def _team_for(self, name: str, directory: str) -> str:
+        """`name`, or where a team of that name works in another directory, `name-2`, `name-3`, …."""
+
+        def elsewhere(team: str) -> bool:
+            try:
+                with self.workspace(team).look() as rows:
+                    return core.teams.works_elsewhere(rows.team.get(), directory)
+            except InterlockError:
+                return True  # It cannot be opened, so nothing is started in it.
+
+        return free_name(name, [one for one in self.teams() if one.startswith(name) and elsewhere(one)])
+
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
     ) -> Mailing:
         """Open only the mail of a team, as `member` sees it. Raises InvalidTeamName, TeamNotFound."""
         return Mailing(self.workspace(name), calling(member, session, run, face))
 
-    def delete_team(self, name: str, *, force: bool = False) -> None:
+    def export_ledger(self, team: str, path: str) -> str:
+        """Write everything in a team's ledger to a new file; the SHA-256 of its rows.
+
+        Raises:
+            StorageError: it cannot be written, or is there already.
+        """
+        self.need_person("copy a ledger")
+        return self.workspace(team).ledger.export(os.path.abspath(path))
+
+    def import_ledger(self, path: str, name: str) -> Team:
+        """Make a team from a file that `export_ledger` wrote, with all its ids and events.
+
+        Raises:
+            InvalidTeamName, TeamExists: the name cannot be that of a new team.
+            StorageError: the file is damaged or of another version, or the ledger cannot be made.
+        """
+        self.need_person("take a ledger in")
+        check_team_name(name)
+        self._catalog.take_in(os.path.abspath(path), name)
+        return self.team(name)
+
+    def deletable(self, name: str, *, by: str = HUMAN) -> TeamOverview:
+        """What would be deleted with a team.
+
+        Raises:
+            Forbidden: `by` is a plain member.
+        """
+        self.need_person("delete a team")
+        with self.workspace(name).ledger.snapshot() as rows:
+            address = rows.team.address(by)
+        if address is not None and address[2] == "member":
+            raise Forbidden(f"{by} may not delete {name}; only the lead or a human may.", member=by)
+        return self.team(name).describe()
+
+    def delete_team(self, name: str, *, force: bool = False, by: str = HUMAN) -> None:
         """Delete a team with all its directories. Members at work are asked to stop first, and it is refused.
 
         Raises:
+            Forbidden: as `deletable`.
             MembersRunning: somebody is at work; `force` ends them.
         """
-        self.need_person("delete a team")
+        self.deletable(name, by=by)
         workspace = self.workspace(name)
         if force:
-            stop_runner(workspace, now=True)
+            app.stopping.stop_runner(workspace, now=True)
         else:
-            running = ask_running(workspace)
+            running = app.stopping.ask_running(workspace)
             if running:
                 raise MembersRunning(
                     f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
@@ -99,21 +174,11 @@ class TeamsOfHome(WindowVerbs):
                     members=running,
                 )
         forget = app.running.forgetting(workspace)
-        files = _inode(workspace.directory)
         try:
-            self._catalog.delete(name, iso(self._clock.now()))
+            self._catalog.delete(name, iso(self._catalog.now()))
         except TeamNotFound:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
         self._workspaces.pop(name, None)
         self._notifier.notify(name, {"events"})
-        if _inode(workspace.directory) == files:  # Still the deleted team's, where its ledger is kept elsewhere.
-            app.running.rmtree(workspace.directory, ignore_errors=True)
         self.tokens().forget_team(name)
         forget()
-
-
-def _inode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return None

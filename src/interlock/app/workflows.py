@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from interlock import app, core, mirror, runner
 from interlock.app.base import TeamBase, warned
 from interlock.core.tasks.find import find
 from interlock.errors import DirectoryNotFound, InvalidRequest
+from interlock.model.json import Json
 from interlock.model.task import Task
 from interlock.storage.ledger import Rows
 
@@ -24,12 +24,12 @@ class WorkflowVerbs(TeamBase):
     1.
     """
 
-    def workflow_queue(self) -> list[dict[str, Any]]:
+    def workflow_queue(self) -> list[Json]:
         """What waits, in the order in which it will start."""
         with self._workspace.look() as rows:
             return app.engine.queue_entries(rows)
 
-    def queue_workflow(self, what: str, *, priority: str | None = None, by: str | None = None) -> dict[str, Any]:
+    def queue_workflow(self, what: str, *, priority: str | None = None, by: str | None = None) -> Json:
         """Queue a workflow: its task, or an invocation such as `/bmad:bmm:workflows:dev-story`, for which a task is
         made. The entry, with `warnings`; its position is 0 where its turn came at once. A full queue loses its oldest.
         """
@@ -53,7 +53,7 @@ class WorkflowVerbs(TeamBase):
             found = mirror.task_view.show(act.rows, app.engine.dequeue(act, task))
         return warned(act, found)
 
-    def reprioritise_workflow(self, task: str, priority: str, *, by: str | None = None) -> dict[str, Any]:
+    def reprioritise_workflow(self, task: str, priority: str, *, by: str | None = None) -> Json:
         """Give an entry another priority: critical, high, normal or low. Raises QueueEntryNotFound."""
         with self._act(by) as act:
             entry = app.engine.reprioritise(act, task, priority)
@@ -64,7 +64,7 @@ class WorkflowVerbs(TeamBase):
         with self._act(by) as act:
             return app.engine.clear_queue(act)
 
-    def installed_workflows(self, directory: str | None = None) -> list[dict[str, Any]]:
+    def installed_workflows(self, directory: str | None = None) -> list[Json]:
         """The workflows of the package in that directory, the team's own by default: `{skill, module, name,
         description}`."""
         return app.engine.installed_workflows(self._project(directory))
@@ -83,7 +83,7 @@ class WorkflowVerbs(TeamBase):
         progress: str | None = None,
         session: str | None = None,
         by: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Start a run: a task of type WORKFLOW for the member `agent`, or for any that takes it. The run's document.
 
         Args:
@@ -116,7 +116,7 @@ class WorkflowVerbs(TeamBase):
         session: str | None = None,
         clear: bool = False,
         by: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Say how careful or talkative a run is, in the words of the chat (`use tier 3`, `profile: cautious`,
         `batch_size: 2`, `be careful`, `progress: silent`): `{workflow_id, session, said, in_force, text}`.
 
@@ -137,17 +137,17 @@ class WorkflowVerbs(TeamBase):
                 return engine.in_force_now(act.rows, place, state, self._progress_mode(act.rows))
             return engine.say(act, said, session=place, state=state, root=root, clear=clear)
 
-    def workflow_runs(self) -> list[dict[str, Any]]:
+    def workflow_runs(self) -> list[Json]:
         """All runs, the newest first."""
         with self._workspace.look() as rows:
             return [self._shown(rows, state) for state in app.engine.store_of(self._workspace).list(rows)]
 
-    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
+    def workflow_run(self, run: str | None = None) -> Json:
         """One run; `at_work`: whether a runner drives its team, which would continue it. Raises WorkflowNotFound."""
         with self._workspace.look() as rows:
             return {**self._shown(rows, self._run(rows, run)), "at_work": bool(runner.registration.at_work(rows))}
 
-    def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
+    def workflow_decisions(self, run: str | None = None) -> list[Json]:
         """Every decision of a run, whole and in order; `replayed` is what it comes to when it is made again, None where
         it asked the world."""
         with self._workspace.look() as rows:
@@ -155,7 +155,7 @@ class WorkflowVerbs(TeamBase):
             events = rows.events.of_task(state.task_id) if state.task_id else []
         return app.engine.decisions(state, events)
 
-    def resumable_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any] | None:
+    def resumable_workflow(self, skill: str, *, directory: str | None = None) -> Json | None:
         """The offer to continue an interrupted run of that workflow, None where there is none."""
         engine = app.engine
         found = engine.locate(skill, self._project(directory))
@@ -165,7 +165,7 @@ class WorkflowVerbs(TeamBase):
         state = engine.interrupted(runs, found.skill.invocation)
         return engine.offer(state, found.workflow.hash).as_dict() if state is not None else None
 
-    def resume_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+    def resume_workflow(self, run: str | None = None, *, by: str | None = None) -> Json:
         """Continue an interrupted or failed run; `resumed` says from where. Raises InvalidTransition."""
         store = app.engine.store_of(self._workspace)
         with self._act(by) as act:
@@ -174,7 +174,7 @@ class WorkflowVerbs(TeamBase):
             shown = self._shown(act.rows, state)
         return {**shown, "resumed": said, "warnings": [*act.warnings, *store.mirror(state)]}
 
-    def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+    def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> Json:
         """Cancel a run. Raises InvalidTransition, Forbidden."""
         store = app.engine.store_of(self._workspace)
         with self._act(by) as act:
@@ -182,7 +182,7 @@ class WorkflowVerbs(TeamBase):
             shown = self._shown(act.rows, state)
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 
-    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+    def workflow_checkpoints(self, run: str | None = None) -> list[Json]:
         """What a run can be rolled back to, the newest first: `{id, step_id, step_name, timestamp, …}`."""
         with self._workspace.look() as rows:
             return app.engine.checkpoints(self._run(rows, run))
@@ -195,7 +195,7 @@ class WorkflowVerbs(TeamBase):
         include: Sequence[str] = (),
         dry_run: bool = False,
         by: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Roll a run back to before a step, state and files; without `to` the last rollback is undone.
 
         Args:
@@ -220,7 +220,7 @@ class WorkflowVerbs(TeamBase):
             return {**planned.as_dict(), "text": planned.text}
         return {**back.to(state, checkpoint, include=include).as_dict(), "text": planned.text}
 
-    def workflow_feedback(self, text: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+    def workflow_feedback(self, text: str, *, run: str | None = None, by: str | None = None) -> Json:
         """Say what you think of the last thing that a run decided ("Don't do that again", "Good choice"), or what every
         run of its project is to remember ("Remember this preference: …"): `{understood, feedback, stored, text}`, where
         `text` says back what was understood."""
@@ -233,12 +233,31 @@ class WorkflowVerbs(TeamBase):
             return str(self.workflow_feedback(text, run=run, by=by)["text"])
         return str(self.adjust_workflow(text, run, by=by)["text"])
 
-    def learned_preferences(self, run: str | None = None) -> list[dict[str, Any]]:
+    def in_workflow(self) -> bool:
+        """Whether the engine leads the agent of this session through a workflow now."""
+        with self._workspace.look() as rows:
+            return bool(app.engine.led(rows, self._caller.name, self._caller.session))
+
+    def end_turn(self, **word: object) -> str:
+        """Say how the turn of the run ends that the agent of this session is led through; the last word before its end
+        counts. Returns the run's id.
+
+        Args:
+            word: the fields of the closing line (`step`, `outputs`, `evidence`, `verdict`, `issues`, `next`, `reason`,
+                `unchanged`), or `question` with `options` and the `option` that the agent would choose.
+
+        Raises:
+            NotInAWorkflow: no run waits for it.
+        """
+        with self._act() as act:
+            return app.engine.say_turn(act, app.engine.store_of(self._workspace), word)
+
+    def learned_preferences(self, run: str | None = None) -> list[Json]:
         """What was learned of people's preferences in a run's project, and is in force: `{id, kind, source, at,
         text}`."""
         return self._learned_of(run, None).listed()
 
-    def forget_preference(self, id: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+    def forget_preference(self, id: str, *, run: str | None = None, by: str | None = None) -> Json:
         """Forget something that was learned; returns what it was."""
         return self._learned_of(run, by).forget(id)
 
@@ -250,7 +269,7 @@ class WorkflowVerbs(TeamBase):
             state = self._run(rows, run)
         return app.engine.LearnedOf(self._workspace, self._as(by), state, self._open_memory)
 
-    def _shown(self, rows: Rows, state: app.engine.WorkflowState) -> dict[str, Any]:
+    def _shown(self, rows: Rows, state: app.engine.WorkflowState) -> Json:
         return app.engine.shown(state, rows, self._now(), self._progress_mode(rows))
 
     def _progress_mode(self, rows: Rows) -> str:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from interlock import app, core, mirror
+from interlock import app, core, mirror, model
 from interlock.app.base import TeamBase
 from interlock.core.tasks.find import find
 from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
 from interlock.model.names import HUMAN
-from interlock.model.run import MergedTask, MergeResult, TaskDiff
 from interlock.model.task import Task
 from interlock.model.text import named
 from interlock.storage.files import locked_directory
@@ -26,7 +25,10 @@ class WorktreeVerbs(TeamBase):
         """Give a task that the caller works on a git worktree of its own; `worktree["directory"]` is where to work.
 
         In a team with `isolation: worktree`. A task that has one keeps it, and it is brought up to date where the task
-        came back from its merge. `on_update` hears what takes long, and what it prints.
+        came back from its merge.
+
+        Args:
+            on_update: hears what takes long, and what it prints.
 
         Raises:
             Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: the caller does not work on it.
@@ -56,17 +58,17 @@ class WorktreeVerbs(TeamBase):
         with workspace.look() as rows:
             return mirror.task_view.show(rows, find(rows, task))
 
-    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> TaskDiff:
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> model.views.TaskDiff:
         """What a task with a worktree of its own has changed; with `stat` only the files.
 
         Raises:
-            InvalidRequest: it has no worktree.
-            GitFailed, WorktreeRefused: git does not answer.
+            WorktreeRefused: it has no worktree, or git does not answer.
+            GitFailed: git failed.
         """
         with self._workspace.look() as rows:
             found = find(rows, task)
         if found.worktree is None:
-            raise InvalidRequest(
+            raise WorktreeRefused(
                 f"{found.id} has no worktree of its own, so what it changed cannot be told apart. Plans with "
                 "`isolation: worktree` keep it apart.",
                 task_id=found.id,
@@ -76,7 +78,7 @@ class WorktreeVerbs(TeamBase):
         text = git.changes(trees, found.worktree, stat=stat, color=color)
         shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         known = found.worktree
-        return TaskDiff(found.id, known["branch"], known["base"], known.get("merged"), shown)
+        return model.views.TaskDiff(found.id, known["branch"], known["base"], known.get("merged"), shown)
 
     def merge(
         self,
@@ -86,7 +88,7 @@ class WorktreeVerbs(TeamBase):
         into: str | None = None,
         dry_run: bool = False,
         by: str | None = None,
-    ) -> MergeResult:
+    ) -> model.views.MergeResult:
         """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
         in the team's directory, or into another one of the user's; with `dry_run` only say what would be done, and
         what is in the way.
@@ -125,7 +127,7 @@ class WorktreeVerbs(TeamBase):
                     task = find(act.rows, one.id)
                     act.rows.tasks.update(task, worktree={**(task.worktree or {}), "delivered": plan.into})
                 act.event("work.merged", into=plan.into, commit=plan.after, tasks=[one.id for one in brought])
-        plan.merged, plan.tasks = done, [MergedTask(one.id, one.plan_key, one.subject) for one in brought]
+        plan.merged, plan.tasks = done, [model.views.MergedTask(one.id, one.plan_key, one.subject) for one in brought]
         return plan
 
     def _need_person_to_merge(self, by: str | None) -> None:
@@ -157,7 +159,7 @@ def _work_of(trees: app.running.Trees, task: Task) -> tuple[str, str]:
     return f"Merge {task.id}: {task.subject}", commit
 
 
-def _refuse_in_the_way(plan: MergeResult, by_hand: str) -> None:
+def _refuse_in_the_way(plan: model.views.MergeResult, by_hand: str) -> None:
     if plan.conflicts:
         raise WorktreeRefused(
             f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
@@ -172,7 +174,7 @@ def _refuse_in_the_way(plan: MergeResult, by_hand: str) -> None:
         )
 
 
-def _brings(trees: app.running.Trees, plan: MergeResult, task: Task) -> bool:
+def _brings(trees: app.running.Trees, plan: model.views.MergeResult, task: Task) -> bool:
     """Whether this merge brought the work of `task` into the branch."""
     git, known = trees.repository.git, task.worktree or {}
     head = known.get("head")

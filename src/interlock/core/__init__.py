@@ -9,7 +9,9 @@ from __future__ import annotations
 
 
 def __getattr__(name: str) -> object:
-    if name == "questions":
+    if name == "mailbox":
+        import interlock.core.mailbox
+    elif name == "questions":
         import interlock.core.questions
     elif name == "reports":
         import interlock.core.reports
@@ -23,6 +25,8 @@ def __getattr__(name: str) -> object:
         import interlock.core.teams
     elif name == "waiting":
         import interlock.core.waiting
+    elif name == "workers":
+        import interlock.core.workers
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(interlock.core, name)

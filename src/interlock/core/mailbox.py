@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
+from interlock.clock import seconds
 from interlock.core.unit_of_work import UnitOfWork, acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.handover import READ_COUNT, fitting
@@ -234,8 +235,6 @@ def _store(act: UnitOfWork, message: Message, unread: int, client_id: str | None
 def _free(
     rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], count: int, urgent_only: bool
 ) -> list[Message]:
-    from interlock.clock import seconds
-
     living: dict[str, bool | None] = {}
 
     def in_other_hands(process: str, offered_at: str) -> bool:

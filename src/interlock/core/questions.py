@@ -12,13 +12,11 @@ from typing import Any
 
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
-from interlock.model.question import GUARDED, Question, reply_command
+from interlock.model.question import APPROVE, GUARDED, Question, changes_asked, reply_command
 from interlock.model.task import Task
 from interlock.model.text import gist
 from interlock.storage.ledger import Rows
 
-APPROVE = "approve"
-CHANGES = "changes:"
 AFTER_FAILURE = ("retry", "cancel")
 """What may become of a task in deadletter, by the answer to its escalation."""
 SHORT_ID = re.compile(r"(?:Q-)?[0-9a-f]{3,12}")
@@ -86,9 +84,14 @@ def close(act: UnitOfWork, question: Question, answer: str) -> None:
 def withdraw(act: UnitOfWork, task: Task, reason: str) -> None:
     """Close what was asked about the task and is no longer worth an answer."""
     for question in act.rows.questions.open(task.id):
-        act.rows.questions.update(question, state="withdrawn", answered_at=act.at, answered_by=act.name)
-        act.event("question.withdrawn", task.id, id=question.id, reason=reason)
-        act.topics.add("questions")
+        withdraw_one(act, question, reason)
+
+
+def withdraw_one(act: UnitOfWork, question: Question, reason: str) -> None:
+    """Close a question that is no longer worth an answer."""
+    act.rows.questions.update(question, state="withdrawn", answered_at=act.at, answered_by=act.name)
+    act.event("question.withdrawn", question.task_id, id=question.id, reason=reason)
+    act.topics.add("questions")
 
 
 def may_answer(act: UnitOfWork, task: Task, question: Question, *, at_hand: bool) -> None:
@@ -218,9 +221,8 @@ def review_answer(text: str) -> tuple[bool, str]:
     Raises:
         InvalidRequest: it is neither `approve` nor `changes: …`.
     """
-    word = text.strip()
-    if word.lower() == APPROVE:
+    if text.strip().lower() == APPROVE:
         return True, ""
-    if word.lower().startswith(CHANGES) and word[len(CHANGES) :].strip():
-        return False, word[len(CHANGES) :].strip()
+    if findings := changes_asked(text):
+        return False, findings
     raise InvalidRequest("Answer a review with `approve` or `changes: what to change`.", field="reply")

@@ -8,12 +8,16 @@ back, and so does a process that begins a new session. Both are rows of the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
+from interlock.core.tasks.transition import lease
 from interlock.core.teams import spawn
-from interlock.core.unit_of_work import Principal, UnitOfWork, begin
-from interlock.errors import MemberLimit
+from interlock.core.unit_of_work import Principal, UnitOfWork, begin, unknown_member
+from interlock.errors import Conflict, MemberLimit
+from interlock.model.message import Message, as_xml
 from interlock.model.names import LEAD
+from interlock.processes.ref import ProcessRef
 from interlock.storage.ledger import Rows
 
 Alive = Callable[[str], bool | None]
@@ -23,9 +27,46 @@ NAMES = 100
 """How many names are tried for a new window."""
 
 
-def of_window(rows: Rows, session: str, lineage: Sequence[str]) -> str | None:
-    """The member of the open session of that id, in one of these processes where several have it; null without one."""
-    found = [(member, process) for member, _, process, ended in rows.sessions.joined(session) if ended is None]
+@dataclass(slots=True)
+class HookReply:
+    """What a window is told at one event. It counts as handed over when the `with` block that gives it ends."""
+
+    member: str = ""
+    """Who the window is; empty where it has no seat, and there is nothing to say."""
+    team: str = ""
+    messages: Sequence[Message] = ()
+    unreported: Sequence[tuple[str, str]] = ()
+    """At `stop`: (id, subject) of its tasks in progress without a report. Where it is not to be sent back, this and
+    `messages` are empty."""
+    fresh: bool = False
+    """Whether it begins now, and should hear who it is."""
+    state: str = ""
+
+    def as_xml(self) -> str:
+        """The messages as a hook gives them, after the state of the team for the lead."""
+        return self.state + "".join(as_xml(message) for message in self.messages)
+
+
+@dataclass(slots=True, frozen=True)
+class WindowNews:
+    """A `HookReply` for a window on another machine. `text` is the mail as XML, `numbers` those of its messages: they
+    stay offered until `finish_handover` says what became of them."""
+
+    member: str
+    team: str
+    text: str
+    numbers: list[int]
+    unreported: list[tuple[str, str]]
+    fresh: bool
+    beside: list[str]
+    """Processes of its member's other windows, of which its machine can tell whether they live. At `start` alone."""
+
+
+def of_window(rows: Rows, session: str, lineage: Sequence[str], only: str | None = None) -> str | None:
+    """The member of the open session of that id, in one of these processes where several have it; null without one.
+    With `only`, that member's sessions alone count."""
+    joined = rows.sessions.joined(session)
+    found = [(member, process) for member, _, process, ended in joined if ended is None and only in (None, member)]
     for member, process in found:
         if process in lineage:
             return member
@@ -47,7 +88,9 @@ def around(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] 
     return None
 
 
-def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str, alive: Alive) -> UnitOfWork:
+def take(
+    act: UnitOfWork, *, program: str, session: str, process: str, name: str, alive: Alive, only: str | None = None
+) -> UnitOfWork:
     """Give a window its seat, and answer the same transaction as its member's act.
 
     Args:
@@ -56,14 +99,16 @@ def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str
         session: the program's own id of its session.
         process: the process that the window lives in.
         name: what it is to be called by.
+        only: the member that it is, whoever has a window of that member open.
 
     Raises:
         MemberLimit: it needs a new member, and the team has as many as it may.
+        MemberNotFound, Conflict: there is no member `only`, or it is none that a window can be.
         InvalidRequest: the session's id is no text of at most 200 characters.
     """
     team, sessions = act.rows.team, act.rows.sessions
-    member = _resumed(act, session, process, alive)
-    before = sessions.joined(process=process)
+    member = _resumed(act, session, process, alive) if only is None else _named(act, only)
+    before = [row for row in sessions.joined(process=process) if only is None or row[0] == member]
     if member is None:
         member = next((row[0] for row in before if team.address(row[0]) is not None), None)
     fresh = member is None
@@ -74,7 +119,8 @@ def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str
             _end(act, other, old)
     if not fresh and sessions.known(member, session):
         sessions.begin(member, session, act.at, process, program)
-    joined = begin(act.rows, Principal(member, session, None, FACE, process, program=program), act.home, act.clock)
+    face = FACE if only is None else act.face
+    joined = begin(act.rows, Principal(member, session, None, face, process, program=program), act.home, act.clock)
     joined.topics = act.topics
     for other, old, _, ended in before:
         if (other, old) != (member, session):
@@ -89,6 +135,32 @@ def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str
 def leave(act: UnitOfWork) -> None:
     """The window is closed."""
     _end(act, act.name, act.session)
+
+
+def lost(act: UnitOfWork, member: str, processes: Collection[str]) -> list[str]:
+    """The member's windows that lived in these processes are gone, as their machine knows; their sessions."""
+    open_ = [(session, lives_in) for one, session, lives_in, _ in act.rows.sessions.joined() if one == member]
+    gone = [session for session, lives_in in open_ if lives_in in processes]
+    for session in gone:
+        _end(act, member, session)
+    return gone
+
+
+def beside(rows: Rows, member: str, process: str) -> list[str]:
+    """The processes of the member's other open windows on the machine of that one, since it was last started: that
+    machine can tell whether they live."""
+    own = ProcessRef.parse(process)
+    lived = {lives_in for one, _, lives_in, _ in rows.sessions.joined() if one == member and lives_in is not None}
+    others = {one: ProcessRef.parse(one) for one in lived - {process}}
+    return sorted(one for one, found in others.items() if (found.host, found.boot) == (own.host, own.boot))
+
+
+def renew_claims(act: UnitOfWork) -> None:
+    """The session was heard of: what it claimed is its own for another `claim_ttl`."""
+    if act.settings.get("claim_ttl") and act.rows.sessions.hold_work(act.name, act.session):
+        for run in act.rows.runs.of_member_session(act.name, act.session):
+            if run.expires_at is not None:
+                act.rows.runs.update(run, expires_at=lease(act, run.heartbeat_at is not None))
 
 
 def unreported(act: UnitOfWork) -> list[tuple[str, str]]:
@@ -109,6 +181,16 @@ def idle(act: UnitOfWork, task_ids: Sequence[str]) -> None:
         task = act.rows.tasks.get(id)
         if task is not None:
             act.event("agent.idle_without_report", id, run=task.run_id, member=act.name)
+
+
+def _named(act: UnitOfWork, name: str) -> str:
+    member = act.rows.team.member(name)
+    if member is None:
+        raise unknown_member(act.rows, name)
+    if member.role == "person" or member.agent is not None:
+        whose = "a person" if member.agent is None else f"driven by Interlock itself ({member.agent})"
+        raise Conflict(f"{name} is {whose}: no window of a program can be that member.", member=name)
+    return member.name
 
 
 def _resumed(act: UnitOfWork, session: str, process: str, alive: Alive) -> str | None:

@@ -15,16 +15,14 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, RequestNotFound
 from interlock.model.message import Message
 from interlock.model.names import LEAD, SYSTEM, check_text
+from interlock.model.question import StopRequest
 
 REASON_LIMIT = 2000
 
 
-def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
+def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = None) -> StopRequest:
     """Ask `member` to shut down, or announce the caller's own shutdown. The same open request is not made twice: an
     announcement reaches whoever it concerns and was not asked yet.
-
-    Returns:
-        The request: id, subject, asked_by, asked, answers, reason, state, at, expires_at.
 
     Raises:
         RecipientNotFound: nobody of that name.
@@ -37,14 +35,13 @@ def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = 
     if subject != act.name and not act.leads:
         raise Forbidden("Only the lead or a human may ask another member to shut down.", member=subject)
     asked = [subject] if subject != act.name else _concerned(act)
-    same = [one for one in act.rows.requests.open() if (one["subject"], one["asked_by"]) == (subject, act.name)]
+    same = [one for one in act.rows.requests.open() if (one.subject, one.asked_by) == (subject, act.name)]
     if same:
         made = same[0]
-        asked = [name for name in asked if name not in made["asked"]]
+        asked = [name for name in asked if name not in made.asked]
         if asked:
-            made = {**made, "asked": [*made["asked"], *asked]}
-            act.rows.requests.update(made["id"], asked=made["asked"])
-            act.event("shutdown.requested", request=made["id"], subject=subject, to=asked, reason=reason)
+            act.rows.requests.update(made, asked=[*made.asked, *asked])
+            act.event("shutdown.requested", request=made.id, subject=subject, to=asked, reason=reason)
     else:
         made = _open(act, subject, asked, reason)
     text = (
@@ -55,14 +52,14 @@ def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = 
     for name in asked:
         send(
             act, name, text + " Answer with `interlock shutdown approve`, or `reject --reason …`.",
-            type="shutdown_request", request_id=made["id"], reason=reason, summary=f"shutdown of {subject}",
+            type="shutdown_request", request_id=made.id, reason=reason, summary=f"shutdown of {subject}",
         )  # fmt: skip
     return made
 
 
 def answer(
     act: UnitOfWork, request_id: str | None, *, approve: bool, reason: str | None = None, announce: bool = True
-) -> dict[str, Any]:
+) -> StopRequest:
     """Approve or reject the request named, or the caller's only open one; the requester gets a `shutdown_response`.
 
     Repeated with the same answer it changes nothing.
@@ -75,26 +72,26 @@ def answer(
     if not approve:
         check_text(reason if reason is not None else "", "reason", limit=REASON_LIMIT, required=True)
     found = _asking(act, request_id)
-    if act.name in found["answers"]:
+    if act.name in found.answers:
         return found
-    answers = {**found["answers"], act.name: {"approve": approve, "reason": reason, "at": act.at}}
+    answers = {**found.answers, act.name: {"approve": approve, "reason": reason, "at": act.at}}
     state = _state(found, answers)
-    act.rows.requests.update(found["id"], answers=answers, state=state)
-    act.event("shutdown.answered", request=found["id"], by=act.name, approve=approve, reason=reason)
+    act.rows.requests.update(found, answers=answers, state=state)
+    act.event("shutdown.answered", request=found.id, by=act.name, approve=approve, reason=reason)
     if state == "granted":
-        act.event("shutdown.granted", request=found["id"])
-        set_aside(act, found["subject"], "stopped", "its shutdown was granted")
+        act.event("shutdown.granted", request=found.id)
+        set_aside(act, found.subject, "stopped", "its shutdown was granted")
     elif state == "rejected":
-        act.event("shutdown.rejected", request=found["id"], reason=reason)
-    if announce and found["asked_by"] != act.name and act.rows.team.address(found["asked_by"]) is not None:
+        act.event("shutdown.rejected", request=found.id, reason=reason)
+    if announce and found.asked_by != act.name and act.rows.team.address(found.asked_by) is not None:
         word = "agrees to" if approve else "rejects"
         send(
             act,
-            found["asked_by"],
-            f"{act.name} {word} the shutdown of {found['subject']}.{f' {reason}' if reason else ''}",
-            type="shutdown_response", request_id=found["id"], approve=approve, reason=reason,
+            found.asked_by,
+            f"{act.name} {word} the shutdown of {found.subject}.{f' {reason}' if reason else ''}",
+            type="shutdown_response", request_id=found.id, approve=approve, reason=reason,
         )  # fmt: skip
-    return {**found, "answers": answers, "state": state}
+    return found
 
 
 def send_message(act: UnitOfWork, to: str, content: str, *, type: str, **fields: Any) -> Message:
@@ -116,9 +113,9 @@ def send_message(act: UnitOfWork, to: str, content: str, *, type: str, **fields:
         subject = name if act.leads else act.name
         if name != act.name:
             expire(act)
-            same = [r for r in act.rows.requests.open() if (r["subject"], r["asked_by"]) == (subject, act.name)]
-            found = next((r for r in same if name in r["asked"]), None) or _open(act, subject, [name], reason)
-            request_id = found["id"]
+            same = [r for r in act.rows.requests.open() if (r.subject, r.asked_by) == (subject, act.name)]
+            found = next((r for r in same if name in r.asked), None) or _open(act, subject, [name], reason)
+            request_id = found.id
     elif type != "shutdown_request":
         approve = {"shutdown_approved": True, "shutdown_rejected": False}.get(type, approve)
         request_id = _answered(act, request_id, approve, reason, recipient(act, to)[0])
@@ -129,10 +126,10 @@ def _answered(act: UnitOfWork, request_id: str | None, approve: bool | None, rea
     """Close what the message answers; the id of the request."""
     if approve is None or (request_id is None and not _unanswered(act)):
         return request_id
-    asked_by = _asking(act, request_id)["asked_by"]
+    asked_by = _asking(act, request_id).asked_by
     # Who asked reads it in this very message, unless that goes to somebody else.
     closed = answer(act, request_id, approve=approve, reason=reason or "rejected", announce=asked_by != to)
-    return str(closed["id"])
+    return closed.id
 
 
 def _concerned(act: UnitOfWork) -> list[str]:
@@ -145,72 +142,64 @@ def _concerned(act: UnitOfWork) -> list[str]:
     return names
 
 
-def _asking(act: UnitOfWork, request_id: str | None) -> dict[str, Any]:
+def _asking(act: UnitOfWork, request_id: str | None) -> StopRequest:
     if request_id is not None:
         found = act.rows.requests.get(request_id)
-        if found is None or act.name not in found["asked"]:
+        if found is None or act.name not in found.asked:
             raise RequestNotFound(f"No shutdown request {request_id!r} asks {act.name}.", request_id=request_id)
-        if found["state"] != "open" and act.name not in found["answers"]:
-            raise RequestNotFound(
-                f"The shutdown request {request_id} is {found['state']} already.", request_id=request_id
-            )
+        if found.state != "open" and act.name not in found.answers:
+            raise RequestNotFound(f"The shutdown request {request_id} is {found.state} already.", request_id=request_id)
         return found
     mine = _unanswered(act)
     if len(mine) != 1:
-        which = ", ".join(r["id"] for r in mine)
+        which = ", ".join(r.id for r in mine)
         raise RequestNotFound(
             f"{len(mine)} open shutdown requests ask {act.name}; name one: {which}." if mine
             else f"{act.name} has no pending shutdown request.",
-            candidates=[r["id"] for r in mine],
+            candidates=[r.id for r in mine],
         )  # fmt: skip
     return mine[0]
 
 
-def _unanswered(act: UnitOfWork) -> list[dict[str, Any]]:
+def _unanswered(act: UnitOfWork) -> list[StopRequest]:
     """The open requests that wait for the actor."""
-    return [r for r in act.rows.requests.open() if act.name in r["asked"] and act.name not in r["answers"]]
+    return [r for r in act.rows.requests.open() if act.name in r.asked and act.name not in r.answers]
 
 
-def _open(act: UnitOfWork, subject: str, asked: list[str], reason: str | None) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "id": f"shutdown-{act.clock.new_id()[-12:]}",
-        "subject": subject,
-        "asked_by": act.name,
-        "asked": asked,
-        "answers": {},
-        "reason": reason,
-        "state": "open" if asked else "granted",
-        "at": act.at,
-        "expires_at": act.later(act.settings.get("shutdown_timeout")),
-    }
+def _open(act: UnitOfWork, subject: str, asked: list[str], reason: str | None) -> StopRequest:
+    made = StopRequest(
+        id=f"shutdown-{act.clock.new_id()[-12:]}", subject=subject, asked_by=act.name, asked=asked, answers={},
+        reason=reason, state="open" if asked else "granted", at=act.at,
+        expires_at=act.later(act.settings.get("shutdown_timeout")),
+    )  # fmt: skip
     act.rows.requests.insert(made)
-    act.event("shutdown.requested", request=made["id"], subject=subject, to=asked, reason=reason)
+    act.event("shutdown.requested", request=made.id, subject=subject, to=asked, reason=reason)
     if not asked:
-        act.event("shutdown.granted", request=made["id"])
+        act.event("shutdown.granted", request=made.id)
     return made
 
 
-def _state(found: dict[str, Any], answers: dict[str, Any]) -> str:
+def _state(found: StopRequest, answers: dict[str, Any]) -> str:
     if LEAD in answers and answers[LEAD]["approve"]:
         return "granted"
     if any(not given["approve"] for given in answers.values()):
         return "rejected"
-    return "granted" if set(answers) == set(found["asked"]) else "open"
+    return "granted" if set(answers) == set(found.asked) else "open"
 
 
-def expire(act: UnitOfWork) -> list[dict[str, Any]]:
+def expire(act: UnitOfWork) -> list[StopRequest]:
     """Close requests whose time is up, and tell who asked that nobody answered."""
-    late = [found for found in act.rows.requests.open() if found["expires_at"] <= act.at]
+    late = [found for found in act.rows.requests.open() if found.expires_at <= act.at]
     for found in late:
-        silent = [name for name in found["asked"] if name not in found["answers"]]
-        act.rows.requests.update(found["id"], state="expired")
-        act.event("shutdown.expired", request=found["id"], waiting_for=silent)
-        if act.rows.team.address(found["asked_by"]) is not None:
+        silent = [name for name in found.asked if name not in found.answers]
+        act.rows.requests.update(found, state="expired")
+        act.event("shutdown.expired", request=found.id, waiting_for=silent)
+        if act.rows.team.address(found.asked_by) is not None:
             send(
-                act, found["asked_by"],
+                act, found.asked_by,
                 f"{', '.join(silent)} did not answer the shutdown request. "
-                f"`interlock stop --now --member {found['subject']}` ends {found['subject']} without an answer.",
-                type="message", request_id=found["id"], notice=True, sender=SYSTEM,
+                f"`interlock stop --now --member {found.subject}` ends {found.subject} without an answer.",
+                type="message", request_id=found.id, notice=True, sender=SYSTEM,
                 summary="shutdown request unanswered",
             )  # fmt: skip
     return late

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.core.mailbox import notify
+from interlock.core.mailbox import REASON_LIMIT, notify
 from interlock.core.tasks.finish import ask_reviewer
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
@@ -16,20 +17,21 @@ from interlock.errors import (
     MemberExists,
     MemberLimit,
     MembersRunning,
+    TeamExists,
 )
 from interlock.model.handover import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS, Task
-from interlock.model.team import Member, Team
+from interlock.model.team import Member, TeamRecord
 from interlock.settings import PERMISSIONS, known
 from interlock.storage.ledger import Rows
 
 
 def founded(
     id: str, name: str, lead: str, workdir: str | None, settings: dict[str, Any], at: str
-) -> tuple[Team, Member]:
+) -> tuple[TeamRecord, Member]:
     """A new team and its lead."""
-    team = Team(
+    team = TeamRecord(
         id=id, name=name, lead_session_key=lead, status="active", workdir=workdir, settings=settings, created_at=at,
         updated_at=at, day="", day_count=0, open_tasks=0, runner=None,
     )  # fmt: skip
@@ -38,6 +40,27 @@ def founded(
         permissions=None, status="active", unread=0, session=None, joined_at=at, last_active_at=None,
     )  # fmt: skip
     return team, member
+
+
+def works_elsewhere(team: TeamRecord, directory: str) -> bool:
+    """Whether the team belongs to another directory than that one, which is still there."""
+    own = team.workdir
+    return own is not None and os.path.isdir(own) and os.path.realpath(own) != os.path.realpath(directory)
+
+
+def refuse_elsewhere(team: TeamRecord, directory: str) -> None:
+    """What a team says of its tasks is true of one directory: it is not taken along to another.
+
+    Raises:
+        TeamExists: it works elsewhere.
+    """
+    if works_elsewhere(team, directory):
+        raise TeamExists(
+            f"The team {team.name} works in {team.workdir}, not in {directory}. Give this one another name (`team:` in "
+            "its plan, or --team), or delete the other first.",
+            team=team.name,
+            workdir=team.workdir,
+        )
 
 
 def spawn(
@@ -117,11 +140,7 @@ def remove(act: UnitOfWork, name: str, *, running: bool, reason: str = "removed"
     """
     if name != act.name:
         _must_lead(act, "remove another member")
-    member = act.rows.team.member(name)
-    if member is None or member.role == "person":
-        raise unknown_member(act.rows, name)
-    if member.role == LEAD:
-        raise InvalidRequest("The lead cannot be removed; delete the team instead.", field="member")
+    _managed(act, name, "The lead cannot be removed; delete the team instead.")
     if running:
         raise MembersRunning(
             f"{name} is at work. Ask it first: `interlock shutdown request {name}`, or end it: "
@@ -150,9 +169,12 @@ def pause(act: UnitOfWork, name: str | None = None, *, reason: str | None = None
     nothing, and a member that was stopped stays so.
 
     Raises:
-        MemberNotFound, InvalidRequest: not a member, or the lead. Forbidden: the actor is a plain member.
+        MemberNotFound, InvalidRequest: not a member, or the lead; a reason that is too long, or no text.
+        Forbidden: the actor is a plain member.
     """
     _must_lead(act, "pause the team or a member")
+    if reason is not None:
+        check_text(reason, "reason", limit=REASON_LIMIT)
     team = act.rows.team.get()
     if name is not None:
         if _managed(act, name).status == "active":
@@ -194,7 +216,9 @@ def set_aside(act: UnitOfWork, name: str, status: str, reason: str | None) -> No
         if status == "stopped":
             at_work = [task for task in act.rows.tasks.owned(name) if task.state == "in-progress"]
             for id in _give_back(act, _by_hand(act, at_work), "has stopped"):
-                notify(act, LEAD, f"{id} went back to the queue: {name} has stopped.", summary="task given back")
+                notify(
+                    act, LEAD, f"{id} returned to the queue: {name} has stopped.", summary="task returned to the queue"
+                )
             kept = [task for task in act.rows.tasks.select(states=["ready", "backlog"]) if task.reserved == name]
             for task in _by_hand(act, kept):
                 act.rows.tasks.update(task, reserved=None, updated_at=act.at)
@@ -216,12 +240,14 @@ def _give_back(act: UnitOfWork, tasks: Sequence[Task], why: str) -> list[str]:
     return [task.id for task in tasks]
 
 
-def _managed(act: UnitOfWork, name: str) -> Member:
+def _managed(
+    act: UnitOfWork, name: str, not_the_lead: str = "No runner drives the lead; pause the team, or one of its members."
+) -> Member:
     member = act.rows.team.member(name)
     if member is None or member.role == "person":
         raise unknown_member(act.rows, name)
     if member.role == LEAD:
-        raise InvalidRequest("No runner drives the lead; pause the team, or one of its members.", field="member")
+        raise InvalidRequest(not_the_lead, field="member")
     return member
 
 

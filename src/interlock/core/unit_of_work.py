@@ -15,22 +15,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from interlock import mirror, model
 from interlock.clock import Clock, iso, seconds
-from interlock.errors import Forbidden, InterlockError, MemberNotFound
+from interlock.errors import AnswerLost, Forbidden, InterlockError, InvalidRequest, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
-from interlock.model.team import Member
+from interlock.model.team import ActingMember, Member
 from interlock.processes import ancestry
 from interlock.settings import Settings
-from interlock.storage.ledger import Ledger, Rows
+from interlock.storage.catalog import Catalog
+from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import Notifier
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
+KEYS_KEPT = 3600.0
+"""Seconds for which a change with a key is known."""
+ANSWER_KEPT = 65_536
+"""Characters of an answer that is kept for whoever asks again."""
 SET_BACK = 2.0
 """Seconds by which the clock may lie behind the newest event before it counts as set back."""
 SERVERS = ("http", "mcp-http", "page")
@@ -54,12 +60,64 @@ class Principal:
     """The run that a caller over the wire belongs to; of others the workspace finds it out itself."""
 
 
+class KeyedRequest:
+    """A request that makes its change once, however often and to whichever server it is sent.
+
+    The first transaction of it that writes an event writes the key beside it; one that finds the key there is undone.
+    """
+
+    def __init__(self, id: str, digest: str) -> None:
+        self.id = id
+        self.digest = digest
+        self.made: model.event.KeyedChange | None = None
+        """What it has changed when it was sent before."""
+        self._in: Workspace | None = None
+
+    def check(self, rows: Rows) -> None:
+        """Raise AnswerLost where it has been done, InvalidRequest where the key is that of another request."""
+        self.made = rows.upkeep.change(self.id) if self._in is None else None
+        if self.made is None:
+            return
+        if self.made.digest != self.digest:
+            raise InvalidRequest("That Idempotency-Key belongs to another request. Make one for each.", field="key")
+        wrote = rows.events.since(self.made.first - 1, self.made.last - self.made.first + 1)
+        task = next((event.task_id for event in wrote if event.task_id and event.actor != SYSTEM), None)
+        raise AnswerLost(
+            f"This wrote the events {self.made.first} to {self.made.last} when it was sent first, and its answer was "
+            "lost. Look at what there is; do not send it again.",
+            task=task,
+            events=[self.made.first, self.made.last],
+        )
+
+    def keep(self, act: UnitOfWork) -> bool:
+        """Write it beside what `act` has changed; whether it was."""
+        if self._in is not None or not act.head:
+            return False
+        change = model.event.KeyedChange(self.id, self.digest, act.at, act.rows.start.head + 1, act.head)
+        act.rows.upkeep.keep_change(change, iso(act.clock.now() - KEYS_KEPT))
+        return True
+
+    def kept(self, workspace: Workspace) -> None:
+        """The change is in the ledger of that team."""
+        self._in = workspace
+
+    def answered(self, status: int, answer: str) -> None:
+        """Write down what was answered, where the change is in a ledger."""
+        if self._in is not None and len(answer) <= ANSWER_KEPT:
+            with suppress(InterlockError), self._in.ledger.transaction() as rows:
+                rows.upkeep.keep_answer(self.id, status, answer)
+
+
+KEYED: ContextVar[KeyedRequest | None] = ContextVar("keyed", default=None)
+"""The request that is carried out here."""
+
+
 class UnitOfWork:
     """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
 
     __slots__ = (
-        "_settings", "at", "clock", "face", "head", "home", "name", "origin", "process", "program", "role", "rows",
-        "run", "session", "topics", "warnings",
+        "_settings", "at", "clock", "face", "head", "home", "member", "name", "origin", "process", "program", "role",
+        "rows", "run", "session", "topics", "warnings",
     )  # fmt: skip
 
     def __init__(self, rows: Rows, caller: Principal, settings: Settings, clock: Clock) -> None:
@@ -76,6 +134,7 @@ class UnitOfWork:
         self.topics: set[str] = set()
         self.warnings: list[str] = []
         self._settings: Settings | None = None
+        self.member: ActingMember | None = None
         self.name = caller.name
         self.role = SYSTEM
         self.session = caller.session or ""
@@ -84,7 +143,7 @@ class UnitOfWork:
     def settings(self) -> Settings:
         """The settings with the team's own laid over."""
         if self._settings is None:
-            self._settings = self.home.for_team(self.rows.team.settings())
+            self._settings = self.home.for_team(self.rows.start.settings)
         return self._settings
 
     @property
@@ -123,27 +182,26 @@ def begin(rows: Rows, caller: Principal, settings: Settings, clock: Clock, *, ac
         Forbidden: a person has the name of a member, as whom a person must not act.
     """
     act = UnitOfWork(rows, caller, settings, clock)
-    _follow(act, rows.events.newest()[1])
+    _follow(act, rows.start.at)
     if caller.name == SYSTEM:
         return act
-    found = rows.team.address(caller.name)
+    found = rows.team.enter(caller.name, caller.session, act.at)
     if found is None and (caller.person or caller.name == HUMAN):
         add_person(act, caller.name)
-        found = rows.team.address(caller.name)
+        found = rows.team.enter(caller.name, caller.session, act.at)
     if found is None:
         raise unknown_member(rows, caller.name)
-    act.name, _, act.role, _ = found
+    act.member, act.name, act.role = found, found.name, found.role
     if caller.person and act.role != "person":
         raise Forbidden(f"{act.name} is a member of this team, and you come in as a person.", member=act.name)
     act.session = caller.session or f"cli:{act.name}"
-    if not rows.sessions.known(act.name, act.session):
+    if not found.known:
         open_session(act)
     else:
         if not act.lasting and not act.session.startswith(RUN_SESSION):
             rows.sessions.note_alive(act.name, act.session, act.process)
-        if acknowledge and act.lasting and act.face not in ("http", "page"):
+        if acknowledge and found.delivered and act.lasting and act.face not in ("http", "page"):
             acknowledged(act)
-    rows.team.touch(act.name, act.session, act.at)
     return act
 
 
@@ -229,15 +287,16 @@ class Workspace:
     """A team's ledger, mirror and notifier together. Safe to share among threads."""
 
     def __init__(
-        self, name: str, directory: str, ledger: Ledger, notifier: Notifier, settings: Settings, clock: Clock
+        self, name: str, directory: str, catalog: Catalog, notifier: Notifier, settings: Settings, clock: Clock
     ) -> None:
         self.name = name
         self.directory = directory
-        self.ledger = ledger
+        self.catalog = catalog
+        self.ledger = catalog.open(name)
         self.notifier = notifier
         self.home_settings = settings
-        self.clock = clock
-        self.mirror = Mirror(directory, ledger, clock)
+        self.clock = self.ledger.clock
+        self.mirror = Mirror(directory, self.ledger, self.clock, settings)
         self.unsaid: dict[str, None] = {}
         """Warnings that readers met and that nobody has asked for since."""
         self.closes = 0
@@ -303,19 +362,26 @@ class Workspace:
             LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: see `ledger.Ledger.transaction`.
         """
         origin = self.origin(caller)
+        keyed, kept = None if caller.name == SYSTEM else KEYED.get(), False
         try:
-            with self.ledger.transaction() as rows:
+            entering = None if caller.name == SYSTEM else (caller.name, caller.session)
+            with self.ledger.transaction(entering) as rows:
+                if keyed is not None:
+                    keyed.check(rows)
                 act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
                 if origin is not None:
                     act.origin = origin
                     origin.must_be(self.name, act.name)
                 yield act
-                head = act.head or rows.events.head()
+                head = act.head or rows.start.head
                 mirrored = act.settings.get("mirror")
+                kept = keyed is not None and keyed.keep(act)
         except Forbidden as error:
             if origin is not None:
                 self.note_refusal(origin, caller, error)
             raise
+        if keyed is not None and kept:
+            keyed.kept(self)
         # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
         act.warnings = self._mirrored(head, just_now=bool(act.head)) if mirrored else []
         if act.topics:
@@ -325,7 +391,7 @@ class Workspace:
     def look(self) -> Iterator[Rows]:
         """One consistent moment, read only; files that are owed are written first."""
         with self.ledger.snapshot() as rows:
-            head, at = rows.events.newest()
+            head, at = rows.start.head, rows.start.at
             mirrored = self.settings(rows).get("mirror")
             if not set_back(at, self.clock) and (not mirrored or self.mirror.is_at(head)):
                 yield rows
@@ -337,7 +403,7 @@ class Workspace:
     def settle(self) -> list[str]:
         """Finish what the mirror owes; the warnings where that is not possible now."""
         with self.ledger.snapshot() as rows:
-            head, at = rows.events.newest()
+            head, at = rows.start.head, rows.start.at
             mirrored = self.settings(rows).get("mirror")
         return self._settle(head, at, mirrored=mirrored)
 
@@ -372,13 +438,12 @@ class Workspace:
             with self.ledger.transaction() as rows:
                 for file in edited:
                     kept = {"path": file.path, "kept": file.kept}
-                    rows.events.append("mirror.conflict", SYSTEM, file.task_id, at, kept)
+                    head = rows.events.append("mirror.conflict", SYSTEM, file.task_id, at, kept)
                 if restored is not None:
-                    rows.events.append("ledger.restored", SYSTEM, None, at, {"head": restored})
-                head = rows.events.head()
+                    head = rows.events.append("ledger.restored", SYSTEM, None, at, {"head": restored})
             self.mirror.catch_up(head, just_now=True)
         self.notifier.notify(self.name, {"events"})
 
     def settings(self, rows: Rows) -> Settings:
         """The settings with the team's own laid over."""
-        return self.home_settings.for_team(rows.team.settings())
+        return self.home_settings.for_team(rows.start.settings)

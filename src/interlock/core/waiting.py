@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import LedgerBusy
@@ -26,8 +25,7 @@ BUSY_TRIES = 30
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class StillWaiting:
+class StillWaiting(NamedTuple):
     """Nothing is there yet: look again after a change, or after `seconds`, the time left to wait."""
 
     seconds: float

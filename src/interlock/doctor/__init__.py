@@ -11,3 +11,35 @@ be opened because of its disk, its mode or its version holds everything that was
     adopt.py       edits by hand, taken over into the ledger
     home.py        the home itself
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEVELS = ("error", "warning", "info")
+
+
+@dataclass(slots=True)
+class DoctorFinding:
+    """One sentence about what is wrong, or worth knowing. An `error` breaks a promise of the ledger or its files, a
+    `warning` will need somebody, `info` needs nobody."""
+
+    level: str
+    what: str
+    path: str | None = None
+    repaired: bool = False
+    team: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class DoctorReport:
+    """What an examination found, the worst first. Healthy: no error or warning remains."""
+
+    healthy: bool
+    findings: list[DoctorFinding]
+
+    @classmethod
+    def of(cls, findings: list[DoctorFinding]) -> DoctorReport:
+        """Return the report of these findings."""
+        healthy = all(one.repaired or one.level == "info" for one in findings)
+        return cls(healthy, sorted(findings, key=lambda one: LEVELS.index(one.level)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.core.tasks.create import check_fields
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.doctor.findings import DoctorFinding
+from interlock.doctor import DoctorFinding
 from interlock.doctor.invariants import every_task
 from interlock.errors import InterlockError
 from interlock.mirror.projector import PENDING
@@ -88,7 +88,6 @@ SHOWN = 50
 """Findings of one kind that are listed one by one."""
 ROOM = 1_000_000
 """Bytes that a disk has to have free: a change takes some dozens of pages, the index of the log 32 KB."""
-LEDGER = "ledger.db"
 BACKUPS = "backups"
 WORKTREES = "worktrees"
 
@@ -109,7 +108,7 @@ _SENTENCES = {
 def examine_mirror(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
     """Compare every file of the mirror with the ledger; with `repair`, write again what differs."""
     with workspace.ledger.snapshot() as rows:
-        head = rows.events.head()
+        head = rows.start.head
         mirrored = workspace.settings(rows).get("mirror")
     if not mirrored:
         return [DoctorFinding("info", "No files are written: the setting mirror is off.", workspace.directory)]
@@ -210,11 +209,10 @@ def examine_unknown_tasks(workspace: Workspace) -> list[DoctorFinding]:
     return findings
 
 
-def examine_modes(directory: str, *, repair: bool) -> list[DoctorFinding]:
-    """What the owner must be able to read and write. `-wal` and `-shm` are made with the ledger's mode, and keep it."""
+def examine_modes(directory: str, files: list[str], *, repair: bool) -> list[DoctorFinding]:
+    """What the owner must be able to read and write: the team's directory, and the files of its ledger."""
     findings = []
-    ledger = os.path.join(directory, LEDGER)
-    for path, needed in ((directory, 0o700), *((ledger + end, 0o600) for end in ("", "-wal", "-shm"))):
+    for path, needed in ((directory, 0o700), *((file, 0o600) for file in files)):
         try:
             mode = os.lstat(path).st_mode
         except OSError:
@@ -268,13 +266,6 @@ def closed(path: str, *, repair: bool) -> DoctorFinding | None:
         except OSError as error:
             finding.what += f" That could not be changed: {error}."
     return finding
-
-
-def backups(directory: str) -> list[str]:
-    """The backups of a team's ledger, the newest first."""
-    below = os.path.join(directory, BACKUPS)
-    found = [os.path.join(below, name) for name in _names(below) if name.endswith(".db")]
-    return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
 
 
 def _files_of(directory: str) -> Iterator[str]:

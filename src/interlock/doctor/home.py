@@ -7,30 +7,31 @@ import os
 import shutil
 from collections.abc import Collection
 
+from interlock.doctor import DoctorFinding
 from interlock.doctor.files import BACKUPS, closed
-from interlock.doctor.findings import DoctorFinding
 from interlock.errors import ConfigParseError
 from interlock.mirror.position import LOCK, POSITION
+from interlock.model.names import LOGIN_FILE
+from interlock.runner.notifications import FILE as NOTICES
+from interlock.runner.notifications import failures
 from interlock.settings import read_file
-
-UNFINISHED = (".creating-", ".deleting-")
-"""Directories of teams that are being made or removed; who does it holds a lock on the directory."""
+from interlock.storage.catalog import CREATING, DELETING, Catalog
 
 CHECKING = ".checking-"
-"""Homes that agent programs are being tried in, likewise."""
+"""Homes that agent programs are being tried in; who does it holds a lock on the directory."""
 
 TRACES = (POSITION, LOCK, BACKUPS)
 """What only Interlock leaves in the directory of a team."""
 
 
-def examine(path: str, known: Collection[str], *, repair: bool) -> list[DoctorFinding]:
+def examine(path: str, known: Collection[str], catalog: Catalog, *, repair: bool) -> list[DoctorFinding]:
     """Examine a home, whose teams are `known`; one that does not exist yet is sound."""
     teams = os.path.join(path, "teams")
-    lost, foreign = _others(teams, known)
-    findings = _leftovers(teams, repair) + lost + foreign
+    lost, foreign = _others(teams, known, catalog)
+    findings = _leftovers(teams, catalog, repair) + lost + foreign
     # Where another program keeps its own, who else may look there is that program's business.
     shared = [] if foreign else [path, teams]
-    for private in (*shared, os.path.join(path, "token"), os.path.join(path, "settings.json")):
+    for private in (*shared, *(os.path.join(path, name) for name in ("token", LOGIN_FILE, "settings.json"))):
         found = closed(private, repair=repair)
         if found is not None:
             findings.append(found)
@@ -38,21 +39,29 @@ def examine(path: str, known: Collection[str], *, repair: bool) -> list[DoctorFi
         read_file(os.path.join(path, "settings.json"))
     except ConfigParseError as error:
         findings.append(DoctorFinding("error", error.message, os.path.join(path, "settings.json")))
+    findings += [DoctorFinding("warning", what, os.path.join(path, NOTICES)) for what in failures(path)]
     return findings
 
 
-def _leftovers(teams: str, repair: bool) -> list[DoctorFinding]:
+def _leftovers(teams: str, catalog: Catalog, repair: bool) -> list[DoctorFinding]:
     findings = [DoctorFinding("warning", "Left by a process that was killed while it tried an agent.", left)
                 for left in abandoned(os.path.dirname(teams), (CHECKING,))]  # fmt: skip
-    for left in abandoned(teams, UNFINISHED):
+    for left in abandoned(teams, (CREATING, DELETING)):
         name = os.path.basename(left)
-        making = "made" if name.startswith(UNFINISHED[0]) else "deleted"
+        making = "made" if name.startswith(CREATING) else "deleted"
         team = name.split("-", 1)[1].rsplit("-", 5)[0]
         findings.append(
             DoctorFinding("warning", f"Left by a process that was killed while team {team} was {making}.", left)
         )
     for finding in findings if repair else []:
         shutil.rmtree(str(finding.path), ignore_errors=True)
+    for left in catalog.leftovers():
+        if not _in_use(left):
+            what = f"Left by a process that was killed while team {os.path.basename(left)} was deleted."
+            findings.append(DoctorFinding("warning", what, left))
+    if repair:
+        catalog.leftovers(remove=True)
+    for finding in findings if repair else []:
         finding.repaired = not os.path.exists(str(finding.path))
     return findings
 
@@ -63,16 +72,25 @@ def abandoned(directory: str, beginnings: tuple[str, ...]) -> list[str]:
     return [path for path in found if not _in_use(path)]
 
 
-def _others(teams: str, known: Collection[str]) -> tuple[list[DoctorFinding], list[DoctorFinding]]:
+def _others(teams: str, known: Collection[str], catalog: Catalog) -> tuple[list[DoctorFinding], list[DoctorFinding]]:
     """Directories of teams that lost their ledger, which are listed nowhere else; and those of other programs."""
-    lost, foreign = [], []
+    lost, foreign, left = [], [], catalog.leftovers()
     for name in _names(teams):
         path = os.path.join(teams, name)
-        if name in known or name.startswith(".") or not os.path.isdir(path):
+        if name in known or name.startswith(".") or not os.path.isdir(path) or path in left:
             continue
         if any(os.path.exists(os.path.join(path, trace)) for trace in TRACES):
-            what = "has no ledger and is no team. Put a backup into its place as ledger.db, or remove the directory."
-            lost.append(DoctorFinding("error", f"{name} {what}", path))
+            place = catalog.location(name)
+            if catalog.files(name):
+                place = os.path.basename(place)
+                what = f"has no ledger and is no team. Put a backup into its place as {place}, or remove the directory."
+                lost.append(DoctorFinding("error", f"{name} {what}", path))
+            else:
+                what = (
+                    f"There is no {place}: it was deleted on another machine, or the setting ledger names another "
+                    "server than before. Its directory here may hold work; remove it when nobody needs that."
+                )
+                lost.append(DoctorFinding("warning", what, path))
         else:
             foreign.append(DoctorFinding("info", f"{name} is not a team of Interlock and is left alone.", path))
     return lost, foreign

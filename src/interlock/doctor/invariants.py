@@ -242,10 +242,10 @@ def _history(rows: Rows) -> Iterator[Inconsistency]:
     import json
 
     states: dict[str, str] = {}
-    last = 0
+    last, pruned = 0, rows.upkeep.pruned()
     while some := rows.events.raw_since(last, AT_ONCE):
         for seq, type, task_id, payload, _ in some:
-            if seq != last + 1:
+            if seq != last + 1 and seq > pruned + 1:
                 yield Inconsistency(f"Events {last + 1} to {seq - 1} are missing from the history.")
             last = seq
             if task_id is None or type not in ("task.created", "task.transitioned"):

@@ -7,19 +7,16 @@ import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from shlex import quote
-from typing import Any
 
 from interlock.agents.registry import WhyIdle
 from interlock.core.reports.now import unable
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.doctor import DoctorFinding, DoctorReport
 from interlock.doctor import home as home_level
 from interlock.doctor.files import (
     BACKUPS,
-    LEDGER,
-    backups,
     examine_leftovers,
     examine_mirror,
     examine_modes,
@@ -28,20 +25,18 @@ from interlock.doctor.files import (
     examine_unknown_tasks,
 )
 from interlock.doctor.files import adopt as adopt_edits
-from interlock.doctor.findings import DoctorFinding, report
 from interlock.doctor.invariants import faults
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
 from interlock.gitwork.isolation import look, trees
 from interlock.model import text
 from interlock.model.names import SYSTEM
-from interlock.model.report import cannot_work
+from interlock.model.status import cannot_work
 from interlock.runner import workspace_allocation
+from interlock.storage.catalog import Catalog
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
 """States whose worktrees stay: what was done there is nowhere else."""
 CHANGES_SHOWN = 5
-Inspect = Callable[[str], list[str]]
-"""Answers the faults of a ledger file that nobody uses; empty when it is sound."""
 Sockets = Callable[[str, bool], list[str]]
 """Answers, and where asked removes, what waiters of a team whose process is gone left behind."""
 
@@ -51,34 +46,34 @@ def examine(
     *,
     repair: bool = False,
     adopt: bool = False,
-    inspect: Inspect | None = None,
     why_idle: WhyIdle | None = None,
-) -> dict[str, Any]:
-    """Examine one team: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired", "team"}]}`.
+) -> DoctorReport:
+    """Examine one team.
 
     Args:
         repair: put right what can be put right without guessing.
         adopt: take edits of task files over into the ledger.
         why_idle: tells of agents that cannot be had here.
     """
-    findings = _examined(workspace.directory, lambda: workspace, repair, adopt, inspect, why_idle)
+    directory, catalog = workspace.directory, workspace.catalog
+    findings = _examined(workspace.name, directory, catalog, lambda: workspace, repair, adopt, why_idle)
     for finding in findings:
         finding.team = workspace.name
-    return report(findings)
+    return DoctorReport.of(findings)
 
 
 def examine_all(
     home: str,
     teams: Iterable[str],
     open_team: Callable[[str], Workspace],
-    inspect: Inspect,
+    catalog: Catalog,
     sockets: Sockets,
     *,
     whole_home: bool,
     repair: bool = False,
     adopt: bool = False,
     why_idle: WhyIdle | None = None,
-) -> dict[str, Any]:
+) -> DoctorReport:
     """Examine these teams of a home and, with `whole_home`, the home itself. A ledger that cannot be opened is a
     finding, no error.
 
@@ -86,11 +81,11 @@ def examine_all(
         TeamNotFound: one of the teams does not exist.
     """
     teams = list(teams)
-    findings = home_level.examine(home, teams, repair=repair) if whole_home else []
+    findings = home_level.examine(home, teams, catalog, repair=repair) if whole_home else []
     for name in teams:
         directory = os.path.join(home, "teams", name)
         try:
-            found = _examined(directory, lambda: open_team(name), repair, adopt, inspect, why_idle)  # noqa: B023
+            found = _examined(name, directory, catalog, lambda: open_team(name), repair, adopt, why_idle)  # noqa: B023
             what = "A process that waited here and is gone left its socket behind."
             found += [DoctorFinding("info", what, path, repair) for path in sockets(name, repair)]
         except TeamNotFound:
@@ -100,19 +95,20 @@ def examine_all(
         for finding in found:
             finding.team = name
         findings += found
-    return report(findings)
+    return DoctorReport.of(findings)
 
 
 def _examined(
+    team: str,
     directory: str,
+    catalog: Catalog,
     open_team: Callable[[], Workspace],
     repair: bool,
     adopt: bool,
-    inspect: Inspect | None,
     why_idle: WhyIdle | None,
 ) -> list[DoctorFinding]:
     """Everything about a team. What keeps its ledger from being used is a finding, and then the only one."""
-    findings = examine_modes(directory, repair=repair)
+    findings = examine_modes(directory, catalog.files(team), repair=repair)
     try:
         workspace = open_team()
         if broken := workspace.ledger.check():
@@ -125,10 +121,10 @@ def _examined(
     except TeamNotFound:
         raise
     except InterlockError as error:
-        path = os.path.join(directory, LEDGER)
         damage = error.details.get("damaged")
+        where = catalog.location(team)
         return findings + (
-            _damaged(directory, damage, inspect) if damage else [DoctorFinding("error", error.message, path)]
+            _damaged(team, catalog, damage) if damage else [DoctorFinding("error", error.message, where)]
         )
     if adopt:
         workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
@@ -139,7 +135,7 @@ def _examined(
     findings += examine_unknown_tasks(workspace)
     findings += _agents(workspace, why_idle)
     findings += examine_permissions(directory, repair=repair)
-    findings += [DoctorFinding("info", "A backup of the ledger.", path) for path in backups(directory)]
+    findings += [DoctorFinding("info", "A backup of the ledger.", path) for path in catalog.backups(team)]
     return findings
 
 
@@ -166,9 +162,9 @@ def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[DoctorFindin
     """Agents that cannot be had here; somebody has to do something about them where there is work for the team."""
     with workspace.ledger.snapshot() as rows:
         level = "warning" if rows.team.get().open_tasks else "info"
-        idle = {one["member"]: cannot_work(one) for one in unable(rows, why_idle)}
+        idle = {one.member: cannot_work(one) for one in unable(rows, why_idle)}
         found = unable(rows, partial(why_idle, wholly=True)) if why_idle is not None else []
-        return [DoctorFinding(level, idle.get(one["member"], f"{one['member']}: {one['why']}.")) for one in found]
+        return [DoctorFinding(level, idle.get(one.member, f"{one.member}: {one.why}.")) for one in found]
 
 
 def _ledger(workspace: Workspace, repair: bool) -> list[DoctorFinding]:
@@ -191,24 +187,19 @@ def _ledger(workspace: Workspace, repair: bool) -> list[DoctorFinding]:
     return [DoctorFinding(fault.level, fault.what, path, fault.what in repaired) for fault in found]
 
 
-def _damaged(directory: str, damage: str, inspect: Inspect | None) -> list[DoctorFinding]:
+def _damaged(team: str, catalog: Catalog, damage: str) -> list[DoctorFinding]:
     """A damaged ledger, and how to go on: nothing is restored without being asked for."""
-    ledger = os.path.join(directory, LEDGER)
-    kept = backups(directory)
-    sound = [path for path in kept if inspect is None or not inspect(path)]
+    ledger, kept = catalog.location(team), catalog.backups(team)
+    sound = [path for path in kept if not catalog.inspect(path)]
     if sound:
-        aside = next(path for path in map(f"{directory}/damaged-{{}}".format, count(1)) if not os.path.exists(path))
-        # With its log, under names that match: what was committed last may lie in the log alone.
-        commands = (
-            f"mkdir -m 700 {quote(aside)} && mv {quote(ledger)}* {quote(aside)} && cp {quote(sound[0])} {quote(ledger)}"
-            f" && interlock doctor --repair --team {quote(os.path.basename(directory))}"
-        )
+        commands, aside = catalog.restoring(team, sound[0])
         how = (
-            f" To put the newest {'sound ' if inspect else ''}backup back, stop all that works with the team, then "
-            f"`{commands}`. What was done after the backup is then only in {aside}: keep it."
+            f" To put the newest sound backup back, stop all that works with the team, then `{commands} && interlock "
+            f"doctor --repair --team {quote(team)}`. What was done after the backup is then only in {aside}: keep it."
         )
     else:
-        how = f" There is no sound backup in {os.path.join(directory, BACKUPS)}; keep the files and ask for help."
+        below = os.path.join(os.path.dirname(ledger), BACKUPS)
+        how = f" There is no sound backup in {below}; keep the files and ask for help."
     found = [DoctorFinding("error", f"The ledger is damaged: {damage}.{how}", ledger)]
     return found + [
         DoctorFinding("info", "A backup of the ledger." if path in sound else "A backup that is itself damaged.", path)
@@ -226,7 +217,7 @@ def examine_name(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
         return []
     original = os.path.join(os.path.dirname(workspace.directory), team.name)
     finding = DoctorFinding("error", f"This is the ledger of team {team.name}, copied or renamed.", workspace.directory)
-    if worktrees and not os.path.exists(os.path.join(original, "ledger.db")):
+    if worktrees and not workspace.catalog.exists(team.name):
         finding.what += f" Its tasks have worktrees below {original}: move the directory back."
     elif repair:
         with workspace.act(Principal(SYSTEM, face="doctor")) as act:

@@ -2,7 +2,8 @@
 
     interlock/<team>                      the integration branch, made from the user's HEAD
     interlock-work/<team>/<task id>       one branch per task, started from it
-    refs/interlock/<team's own id>        says that the integration branch is this team's, not an older one's
+    refs/interlock/<team's own id>        where its last merge left that branch: it is this team's, not an
+                                          older one's, and can be brought back
     <home>/teams/<team>/worktrees/<task id>
 
 Git cannot have both `interlock/t` and `interlock/t/x`, hence the second name. The user's checkout is read, never

@@ -14,7 +14,7 @@ from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
-from interlock.model.run import MergeResult
+from interlock.model.views import MergeResult
 
 
 def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False) -> str:

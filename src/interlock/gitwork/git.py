@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
-from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ancestry import RUN_TOKEN
 
 ALWAYS = (
     *("-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false"),
@@ -38,10 +38,19 @@ NOBODY = {"NAME": "Interlock", "EMAIL": "interlock@localhost"}
 SAID = 2000
 HALF_MADE = re.compile(r"failed to read (\S*worktrees/[^/\s]+)/commondir")
 """What every git says while another one is still writing down a new worktree."""
+COMING_OR_GOING = re.compile(r"bad object worktrees/")
+"""What git says while another one writes down a worktree's HEAD, or removes it."""
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
-"""Seconds between looks at such a worktree."""
+"""Seconds between looks at such a worktree, and before a git that was killed is run again."""
 ABANDONED = 2.0
 """Seconds after which the git that began it is dead."""
+READS = (
+    *("check-ignore", "diff", "for-each-ref", "ls-files", "ls-tree"),
+    *("merge-base", "rev-list", "rev-parse", "show", "status"),
+)
+"""What changes nothing as it is called here, so that it may run again where it took too long: a disk is slow once."""
+LOOKS = 3
+"""How often it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +93,34 @@ class Git:
         """Run `git *words`. `ok`: the exit codes that are answers.
 
         Raises:
-            GitFailed: another exit code, no git, or too slow.
+            GitFailed: another exit code, no git, or too slow; what only reads is too slow three times.
         """
+        late = 0
         for pause in (*PAUSES, None):
-            answer = self._run(words, stdin, variables)
+            try:
+                answer = self._run(words, stdin, variables)
+            except subprocess.TimeoutExpired as error:
+                late += 1
+                if late < LOOKS and pause is not None and words[0] in READS:
+                    continue
+                raise GitFailed(
+                    f"`git {words[0]}` took longer than {self.timeout:g} seconds and was ended. Look at the disk, or "
+                    "raise the setting git_timeout.",
+                    setting="git_timeout",
+                ) from error
             half_made = HALF_MADE.search(answer.err) if answer.code else None
-            if half_made is None or pause is None:
+            passing = half_made is not None or (answer.code != 0 and COMING_OR_GOING.search(answer.err) is not None)
+            if pause is None or (not passing and answer.code >= 0):
                 break
-            # Another git is making that worktree now, which takes it milliseconds, or was killed over it: then none can
-            # list any worktree until what it left is removed.
-            known = os.path.join(self.directory, half_made[1])
-            with suppress(OSError):  # It is whole by now, or gone.
-                empty = not os.path.getsize(os.path.join(known, "commondir"))
-                if empty and abs(time.time() - os.stat(known).st_mtime) > ABANDONED:
-                    shutil.rmtree(known, ignore_errors=True)
-            time.sleep(pause)
+            if half_made is not None:
+                # Another git is making that worktree now, which takes it milliseconds, or was killed over it: then none
+                # can list any worktree until what it left is removed.
+                known = os.path.join(self.directory, half_made[1])
+                with suppress(OSError):  # It is whole by now, or gone.
+                    empty = not os.path.getsize(os.path.join(known, "commondir"))
+                    if empty and abs(time.time() - os.stat(known).st_mtime) > ABANDONED:
+                        shutil.rmtree(known, ignore_errors=True)
+            time.sleep(pause)  # A git that a signal ended, as where memory ran out, has said nothing: it runs again.
         if answer.code not in ok:
             said = (answer.err.strip() or answer.out.strip() or f"exit code {answer.code}")[-SAID:]
             raise GitFailed(f"`git {' '.join(words[:2])}` failed in {self.directory}: {said}", git=said)
@@ -133,17 +155,11 @@ class Git:
         try:
             # Bytes, since a carriage return in the name of a file is part of it.
             out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=self.timeout)
-        except BaseException as error:
+        except BaseException:
             # It leads a session of its own and was not waited for: its number still names that group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise GitFailed(
-                    f"`git {words[0]}` took longer than {self.timeout:g} seconds and was ended. Look at the disk, or "
-                    "raise the setting git_timeout.",
-                    setting="git_timeout",
-                ) from error
             raise
         return GitOutput(process.returncode, os.fsdecode(out), os.fsdecode(err))
 
@@ -155,6 +171,15 @@ class Git:
     def contains(self, commit: str, inside: str) -> bool:
         """Whether `inside` has `commit` in its history, or is it."""
         return self("merge-base", "--is-ancestor", commit, inside, ok=(0, 1)).code == 0
+
+    def taken_in(self) -> str | None:
+        """The commit of its team's integration branch that a task's branch has last taken in, or is about to merge:
+        all changes since are the task's own. None where another branch is checked out."""
+        parts = self("rev-parse", "--abbrev-ref", "HEAD", ok=(0, 128)).text.split("/")
+        if parts[0] != "interlock-work" or len(parts) < 3:
+            return None
+        base = self("merge-base", "HEAD", f"refs/heads/interlock/{parts[1]}", ok=(0, 1, 128)).text
+        return self.commit_of("MERGE_HEAD") or base or None
 
     def identity(self) -> dict[str, str]:
         """Variables that name the committer, where neither the user's configuration nor environment does."""

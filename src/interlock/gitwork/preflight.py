@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 from interlock.errors import GitFailed, InvalidRequest
 from interlock.gitwork.git import Git
 from interlock.model.plan import Plan
-from interlock.plan.detecting import checkout_of, elsewhere, programs, remedy
+from interlock.plan.detecting import SUBMODULES, checkout_of, elsewhere, programs, remedy
 from interlock.plan.faults import Faults
 from interlock.processes import commands
+from interlock.processes.program import refusal
 
 
-def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tuple[str, ...]:
+def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float) -> tuple[str, ...]:
     """Add what is wrong with the commands of `plan` to `faults`; what may be intended is returned, in sentences.
 
-    `timeout` is in seconds, for each call of git. What `setup` makes is not there yet, so with one only what it cannot
-    fix is judged.
+    `isolated` is None where that is not known; `timeout` is in seconds, for each call of git. What `setup` makes is not
+    there yet, so with one only what it cannot fix is judged.
     """
     search = os.environ.get("PATH", os.defpath)
     top = checkout_of(plan.workdir) if isolated else None
-    if not isolated:
+    if isolated is False:
         for name in ("setup", "copy"):
             if getattr(plan, name):
                 why = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
@@ -33,7 +33,7 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tu
         if name == "verify":
             faults.add(line, why)
         else:  # It proves nothing anyway, and may be meant so.
-            doubtful.append(f"line {line}: {why}")
+            doubtful.append(f"{faults.path}:{line}: {why}")
 
     for name, command, line in _commands(plan):
         try:
@@ -50,19 +50,30 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tu
         elif top is not None and plan.setup is None and (left := _only_here(plan, command, timeout)):
             why = f"{name}: {left} exists in your checkout only: git ignores it, so worktrees do not have it"
             faults.add(line, f"{why}. {remedy(left, plan.workdir)}")
-        elif words[0] != commands.SHELL and (
-            os.path.isabs(words[0]) and not os.path.exists(words[0])
-            if "/" in words[0]
-            else plan.setup is None and shutil.which(words[0], path=search) is None
-        ):
-            why = f"{name}: the program {words[0]!r} was not found: install it, or check its spelling and PATH"
-            add(name, line, why)
+        elif refused := _refusal(plan, words[0], search):
+            if "/" not in words[0] or os.path.isabs(words[0]):
+                add(name, line, f"{name}: {refused}")
+            elif os.path.exists(os.path.join(plan.workdir, words[0])):  # Else an earlier task may make it.
+                add("run", line, f"{name}: {refused}")
+    for member in plan.members.values():
+        if member.command and (refused := _refusal(plan, member.command[0], search)):
+            doubtful.append(f"{faults.path}:{member.line}: agent of {member.name}: {refused}")
     return tuple(doubtful)
 
 
 def notes(plan: Plan, *, isolated: bool) -> tuple[str, ...]:
-    """What its isolation means, in a line, where members may work at once in a checkout of the user's."""
-    if not plan.at_once or checkout_of(plan.workdir) is None:
+    """What its isolation means, where that may surprise the user of a checkout, each in a line."""
+    if (top := checkout_of(plan.workdir)) is None:
+        return ()
+    empty = isolated and "submodule" not in (plan.setup or "") and os.path.lexists(os.path.join(top, ".gitmodules"))
+    return (
+        *_choice(plan, isolated),
+        *[f"submodules are empty in a worktree; `setup: {SUBMODULES}` fills them"] * empty,
+    )
+
+
+def _choice(plan: Plan, isolated: bool) -> tuple[str, ...]:
+    if not plan.at_once:
         return ()
     if not isolated:
         return (f"isolation: none, so all members work in {plan.workdir} at once and may overwrite each other's files",)
@@ -92,9 +103,17 @@ def _commands(plan: Plan) -> Iterator[tuple[str, str, int | None]]:
     for task in plan.tasks.values():
         for name in ("run", "verify"):
             command, line = getattr(task, name), task.lines.get(name) or plan.lines.get(name) or task.line
-            if command is not None and (command, line) not in seen:
-                seen.add((command, line))
+            if command is not None and (name, command, line) not in seen:
+                seen.add((name, command, line))
                 yield name, command, line
+
+
+def _refusal(plan: Plan, program: str, search: str) -> str | None:
+    """Why `program` cannot be started as things are, where `setup` does not come first."""
+    if program == commands.SHELL or (plan.setup is not None and not os.path.isabs(program)):
+        return None
+    why = refusal(program, plan.workdir, search)
+    return why and f"{why[0].lower()}{why[1:]}"
 
 
 def _only_here(plan: Plan, command: str, timeout: float) -> str | None:

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from threading import get_ident
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
@@ -34,7 +35,8 @@ def write_rules(repository: Repository, path: str) -> None:
     """Write down what is never committed: what the user ignores everywhere and in this repository, and `LEAVINGS`."""
     excluded = _text(os.path.join(_common(repository.git), "info", "exclude"))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    written = f"{path}.{os.getpid()}.tmp"
+    # Tasks that begin at once write the same file, each from its own thread.
+    written = f"{path}.{get_ident()}.{os.getpid()}.tmp"
     text = "\n".join([repository.ignored_everywhere(), excluded, *LEAVINGS, ""])
     with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(os.fsencode(text))

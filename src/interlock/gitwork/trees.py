@@ -55,16 +55,19 @@ class Trees:
         return os.path.join(self.root, f"{kind}{task_id}")
 
     def head(self) -> str:
-        """The commit of the integration branch.
+        """The commit of the integration branch. Where somebody has removed it or moved it back, such as an agent that
+        tidies up, it is brought back: what was merged stays merged.
 
         Raises:
-            WorktreeRefused: it is gone.
+            WorktreeRefused: there is none, or it is checked out somewhere else than it was.
         """
-        found = self._git.commit_of(HEADS + self.integration)
+        found, known = self._git.commit_of(HEADS + self.integration), self._git.commit_of(self._marker)
+        if self._is_lost(found, known):
+            return str(known) if self.land(str(known), found or NONE) else self.head()
         if found is None:
             raise WorktreeRefused(
-                f"The integration branch {self.integration} is gone. Running the team again makes it from your HEAD; "
-                "`git reflog` may still know the old one.",
+                f"There is no integration branch {self.integration}. Running the team makes it from your HEAD; "
+                "if there was one, `git reflog` may still know it.",
                 branch=self.integration,
             )
         return found
@@ -79,6 +82,8 @@ class Trees:
         self._check_place()
         user = self._git.commit_of("HEAD") or ""
         here, known = self._git.commit_of(HEADS + self.integration), self._git.commit_of(self._marker)
+        if self._is_lost(here, known) and not self._brings_nothing(str(known), user):
+            here = self.head()
         if here == user and known is not None:
             return user, False
         follows = here is not None and self._git.contains(here, user)
@@ -105,6 +110,18 @@ class Trees:
             )
         moved = self._move([(HEADS + self.integration, user, here or NONE), (self._marker, user, None)])
         return (user, True) if moved else self.begin()
+
+    def _is_lost(self, here: str | None, known: str | None) -> bool:
+        """Whether the branch, which is at `here`, has no longer what was merged into it at last, `known`."""
+        return known not in (None, here) and (here is None or not self._git.contains(str(known), here))
+
+    def _brings_nothing(self, commit: str, user: str) -> bool:
+        """Whether a merge of `commit` would leave `user` as it is: it has all of it, perhaps as a commit of its own."""
+        if self._git.contains(commit, user):
+            return True
+        # An older git does not know the option: then nobody can tell.
+        merged = self._git("merge-tree", "--write-tree", user, commit, ok=(0, 1, 128, 129))
+        return merged.code == 0 and merged.text == self._git("rev-parse", f"{user}^{{tree}}").text
 
     def end(self) -> None:
         """Give up the integration branch: the team is gone."""
@@ -237,10 +254,14 @@ class Trees:
             raise GitFailed(f"git could not merge {commit[:12]} in {path}, and names no conflict.", path=path)
         return None, conflicts
 
+    def parted(self, head: str, onto: str) -> str:
+        """The last commit that both come from; "" where there is none."""
+        return self._git("merge-base", head, onto, ok=(0, 1)).text
+
     def changed_alike(self, head: str, onto: str) -> list[str]:
         """The files that both commits have changed since they parted, to the same: git takes two such changes for one,
         also where each was meant to come on top of the other."""
-        base = self._git("merge-base", head, onto, ok=(0, 1)).text
+        base = self.parted(head, onto)
         if not base:
             return []
 
@@ -265,7 +286,7 @@ class Trees:
                 "`git switch` to another branch there.",
                 path=where,
             )
-        return self._move([(HEADS + self.integration, commit, onto)])
+        return self._move([(HEADS + self.integration, commit, onto), (self._marker, commit, None)])
 
     def remove(self, path: str) -> None:
         """Remove a worktree of ours, whatever is in it; also what is left of one. Repeated it changes nothing.

@@ -1,8 +1,37 @@
 """`interlock join` and `leave`: a project's agent program gets our hooks and MCP entry, and gives them back.
 
-events.py    what the hooks of each program are called; loaded by every hook
+plugin.py    what the plugins of Claude Code and Codex hold, and whether a project loads one
 entries.py   which entries go into which files of which program
 inserting.py putting them in, so that the rest of the file stays as it is, to the byte
 restore.py   taking them out again; needs nothing but Python, and is laid beside the backup
 project.py   both verbs, with what git has to know
+
+`HOOKS`, which every hook loads, says what happens in a program, by the names its hooks have for it (`Window.hear`).
 """
+
+from __future__ import annotations
+
+import os
+
+HOOKS: dict[str, dict[str, str]] = {
+    "claude": {
+        "SessionStart": "start",
+        "UserPromptSubmit": "prompt",
+        "PostToolUse": "tool",
+        "Stop": "stop",
+        "SessionEnd": "end",
+    },
+    "codex": {"SessionStart": "start", "UserPromptSubmit": "prompt", "PostToolUse": "tool", "Stop": "stop"},
+    "gemini": {
+        "SessionStart": "start",
+        "BeforeAgent": "prompt",
+        "AfterTool": "tool",
+        "AfterAgent": "stop",
+        "SessionEnd": "end",
+    },
+    # Its hooks are plugins in its own language; it takes part over MCP alone.
+    "opencode": {},
+}
+"""For each program that can join, the hooks we put into its settings."""
+RECORD = os.path.join(".interlock", "join")
+"""Where a project keeps what `join` did, from its own directory."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.integrations.events import HOOKS
+from interlock.integrations import HOOKS
 from interlock.integrations.settings_text import SettingsEntry
 
 HOOK_SECONDS = 5
@@ -60,22 +60,26 @@ PROGRAMS = {
 def additions_for(program: str, *, home: str | None, team: str, name: str) -> list[SettingsAddition]:
     """What that program gets so that each of its windows is a member of `team`, the first called `name`. `home` is
     None for the home that is found without being named."""
-    where = ["--home", home] if home is not None else []
-    argv = [*_interlock(), "mcp", *where, "--team", team, "--joined", program, "--name", name]
+    where = [*(["--home", home] if home is not None else []), "--team", team]
+    argv = [*own_command(), "mcp", *where, "--joined", program, "--name", name]
+    called = [*own_command(), "hook", program, *where, "--name", name]
+    hooks: list[SettingsEntry] = [
+        {"path": ["hooks", event], "value": group, "sign": f" hook {program} "}
+        for event, group in hook_groups(program, called).items()
+    ]
     if program == "codex":
         lines = (
             f"[mcp_servers.interlock]\ncommand = {json.dumps(argv[0])}\nargs = {json.dumps(argv[1:])}\n"
             "startup_timeout_sec = 20\n"
         )
         return [
-            SettingsAddition(".codex/hooks.json", _hooks(program, where, team, name)),
+            SettingsAddition(".codex/hooks.json", hooks),
             SettingsAddition(".codex/config.toml", lines=lines),
         ]
     if program == "opencode":
         server: dict[str, Any] = {"type": "local", "command": argv, "enabled": True}
         return [SettingsAddition("opencode.json", [_server("mcp", server)])]
     server = {"command": argv[0], "args": argv[1:]}
-    hooks = _hooks(program, where, team, name)
     if program == "gemini":
         return [SettingsAddition(".gemini/settings.json", [*hooks, _server("mcpServers", server)])]
     allowed: SettingsEntry = {"path": ["enabledMcpjsonServers"], "value": "interlock"}
@@ -89,23 +93,23 @@ def _server(holder: str, server: dict[str, Any]) -> SettingsEntry:
     return {"path": [holder], "key": "interlock", "value": server, "sign": "--joined"}
 
 
-def _hooks(program: str, where: list[str], team: str, name: str) -> list[SettingsEntry]:
-    argv = [*_interlock(), "hook", program, *where, "--team", team, "--name", name]
+def hook_groups(program: str, argv: list[str]) -> dict[str, dict[str, Any]]:
+    """For each event of the program that has a hook of ours, the group of hooks that calls `argv`."""
     # Where the package is gone the hook says nothing: it must not stop the program.
     command = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1 || exit 0; exec {shlex.join(argv)}"
-    found: list[SettingsEntry] = []
+    found = {}
     for event in HOOKS[program]:
         hook: dict[str, Any] = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
         group: dict[str, Any] = {"hooks": [hook]}
         if program == "gemini":
             hook |= {"name": f"interlock-{event}", "timeout": HOOK_SECONDS * 1000}
             group = {"matcher": "*", **group}
-        found.append({"path": ["hooks", event], "value": group, "sign": f" hook {program} "})
+        found[event] = group
     return found
 
 
-def _interlock() -> list[str]:
-    """How the program calls us: by name where that leads to us, else by the whole path."""
+def own_command() -> list[str]:
+    """How another program calls us: by name where that leads to us, else by the whole path."""
     if shutil.which("interlock") is not None:
         return ["interlock"]
     beside = os.path.join(os.path.dirname(sys.executable), "interlock")

@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict
 
 from interlock.errors import ConfigParseError, Conflict, InvalidRequest, StorageError
+from interlock.integrations import RECORD
 from interlock.integrations.entries import PROGRAMS, SettingsAddition, additions_for
+from interlock.integrations.plugin import plugin_enabled
 from interlock.integrations.settings_text import (
     MARK,
     Occupied,
@@ -35,8 +37,6 @@ from interlock.integrations.settings_text import (
 )
 from interlock.storage.files import locked_directory
 
-RECORD = os.path.join(".interlock", "join")
-"""Where a project keeps what `join` did, from its own directory."""
 GIT_SECONDS = 10
 
 
@@ -55,19 +55,22 @@ class FileRecord(TypedDict):
 
 
 class ProgramRecord(TypedDict):
-    """What a program was joined with."""
+    """What a program was joined with; `plugin` where its plugin brings hooks and tools, so that no file has them."""
 
     home: str | None
     team: str
     name: str
     files: list[FileRecord]
+    plugin: NotRequired[bool]
 
 
 @dataclass(slots=True)
 class Joined:
-    """What `join` did: (path, what was done) of each file, and those of them that git tracks."""
+    """What `join` did: (path, what was done) of each file, and those of them that git tracks. `plugin` says that the
+    program's plugin brings hooks and tools."""
 
     project: str
+    plugin: bool = False
     files: list[tuple[str, str]] = field(default_factory=list)
     tracked: list[str] = field(default_factory=list)
 
@@ -80,7 +83,8 @@ class _Edit:
 
 
 def join_project(project: str, program: str, *, home: str | None, team: str, name: str) -> Joined:
-    """Give the program that works in `project` our hooks and MCP entry. Repeated it changes nothing.
+    """Give the program that works in `project` our hooks and MCP entry. Repeated it changes nothing. Where the program
+    loads our plugin, which brings both, only the record says which team is meant, and the files are given back.
 
     Raises:
         InvalidRequest: the directory is the user's home, whose settings are those of all projects.
@@ -96,11 +100,15 @@ def join_project(project: str, program: str, *, home: str | None, team: str, nam
     try:
         with _locked(project):
             record = joined_programs(project)
+            joined = Joined(project, plugin_enabled(program, project))
+            if joined.plugin and program in record and not record[program].get("plugin"):
+                joined.files += [(path, done) for _, path, done in _take_back(project, record, program)]
+                if program in record:
+                    raise Conflict(f"{program} has hooks here that cannot be taken out; its plugin would double them.")
             before = {file["path"]: file for file in record[program]["files"]} if program in record else {}
             # Everything is worked out before anything is written, so that a refusal leaves all as it was.
-            wanted = additions_for(program, home=home, team=team, name=name)
+            wanted = [] if joined.plugin else additions_for(program, home=home, team=team, name=name)
             edits = [_edit(project, program, one, before.get(one.path)) for one in wanted]
-            joined = Joined(project)
             for edit in edits:
                 _write(project, edit)
                 path, known = edit.file["path"], before.get(edit.file["path"])
@@ -110,7 +118,7 @@ def join_project(project: str, program: str, *, home: str | None, team: str, nam
                     joined.tracked.append(path)
             new = [edit.file["path"] for edit in edits if edit.file["original"] is None]
             files = [*(edit.file for edit in edits), *_exclude(project, program, new, before)]
-            record[program] = {"home": home, "team": team, "name": name, "files": files}
+            record[program] = {"home": home, "team": team, "name": name, "files": files, "plugin": joined.plugin}
             _save(project, record)
             return joined
     except OSError as error:
@@ -135,21 +143,31 @@ def leave_project(project: str, programs: list[str] | None = None) -> list[tuple
             done = []
             # The last that came goes first: its files may stand on those of the one before.
             for program in [one for one in reversed(list(record)) if programs is None or one in programs]:
-                kept: list[FileRecord] = []
-                for file in reversed(record[program]["files"]):
-                    try:
-                        what = _give_back(project, file)
-                    except ValueError as error:
-                        what = f"left as it is ({error}); remove the entries of interlock by hand"
-                        kept.insert(0, file)
-                    else:
-                        _forget_block(project, record, program, file)
-                    done.append((program, file["path"], what))
-                record[program]["files"] = kept
-            _save(project, {program: one for program, one in record.items() if one["files"]})
+                done += _take_back(project, record, program) or [(program, RECORD, "removed")]
+            _save(project, record)
             return done
     except OSError as error:
         raise StorageError(f"{project} could not be left: {error}.", path=project) from error
+
+
+def _take_back(project: str, record: dict[str, ProgramRecord], program: str) -> list[tuple[str, str, str]]:
+    """Take a program's entries out of its files, and the program out of the record, but for what has to stay."""
+    done: list[tuple[str, str, str]] = []
+    kept: list[FileRecord] = []
+    for file in reversed(record[program]["files"] if program in record else []):
+        try:
+            what = _give_back(project, file)
+        except ValueError as error:
+            what = f"left as it is ({error}); remove the entries of interlock by hand"
+            kept.insert(0, file)
+        else:
+            _forget_block(project, record, program, file)
+        done.append((program, file["path"], what))
+    if kept:
+        record[program]["files"] = kept
+    else:
+        record.pop(program, None)
+    return done
 
 
 def joined_programs(project: str) -> dict[str, ProgramRecord]:

@@ -53,7 +53,10 @@ def scan(text: str) -> JsonNode:
     Raises:
         ValueError: it is not JSON.
     """
-    node, end = _value(text, _blank(text, 0))
+    try:
+        node, end = _value(text, _blank(text, 0))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if _blank(text, end) != len(text):
         raise ValueError(f"something follows the end of the JSON, at character {end}")
     return node

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from interlock.clock import SystemClock
+from interlock.memory.forgetful import Forgetful
+from interlock.memory.local import LocalMemory
+from interlock.memory.mcp_server import McpConnection
+from interlock.memory.retrying import RetryingMemory
+from interlock.memory.serena import Serena
 from interlock.memory.store import (
     FLUSH_SECONDS,
     Condition,
@@ -16,6 +22,8 @@ from interlock.memory.store import (
     MemoryUnavailable,
     RecallResult,
 )
+from interlock.processes.commands import words_of
+from interlock.settings import Settings
 
 
 class CompositeMemory(MemoryStore):
@@ -59,3 +67,26 @@ class CompositeMemory(MemoryStore):
     def close(self) -> None:
         for memory in (self._store, *self._readers):
             memory.close()
+
+
+def open_memory(home: str, settings: Settings, project: str, output_folder: str, log: Log) -> MemoryStore:
+    """The local file, or Forgetful with the patience that a server needs, and what Serena knows beside it.
+
+    Args:
+        home: where the local file is.
+        project: the directory of the project; programs that serve memory start in it.
+        output_folder: where what a server did not take waits to be sent again.
+        log: where its faults are told.
+    """
+
+    def server(name: str) -> McpConnection:
+        url, command = str(settings.get(f"{name}_url")), str(settings.get(f"{name}_command"))
+        words = [] if url else words_of(command, f"{name}_command")
+        return McpConnection(name.capitalize(), command=words, url=url, directory=project)
+
+    store: MemoryStore = LocalMemory(home, SystemClock())
+    if settings.get("memory") == "forgetful":
+        store = RetryingMemory(Forgetful(server("forgetful")), output_folder, SystemClock(), log)
+    if settings.get("serena_command") or settings.get("serena_url"):
+        return CompositeMemory(store, [Serena(server("serena"))], log)
+    return store

@@ -131,7 +131,7 @@ class LocalMemory(MemoryStore):
                 yield self._open()
             except (sqlite3.Error, OSError) as error:
                 raise MemoryUnavailable(
-                    f"Memory in {self.path} cannot be used: {error}. Work goes on without it; move it away to start "
+                    f"Memory in {self.path} cannot be used: {error}. Work continues without it; move it away to start "
                     "with an empty one.",
                     path=self.path,
                 ) from error

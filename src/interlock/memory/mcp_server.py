@@ -16,13 +16,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
-
-from mcp import Client
-from mcp_types import CallToolResult
+from typing import TYPE_CHECKING, Any
 
 from interlock.memory.store import MemoryRefused, MemoryUnavailable
 from interlock.version import __version__
+
+if TYPE_CHECKING:  # Half a second, and most memories ask no server.
+    from mcp import Client
+    from mcp_types import CallToolResult
 
 START_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
@@ -98,7 +99,7 @@ class McpConnection:
 
     def unavailable(self, why: str) -> MemoryUnavailable:
         """It cannot be reached, and why."""
-        return MemoryUnavailable(f"{self.name} cannot be used: {why}. Work goes on without it.", server=self.name)
+        return MemoryUnavailable(f"{self.name} cannot be used: {why}. Work continues without it.", server=self.name)
 
 
 class _Life:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 
 def __getattr__(name: str) -> object:
-    if name == "rebuild":
+    if name == "claude_view":
+        import interlock.mirror.claude_view
+    elif name == "rebuild":
         import interlock.mirror.rebuild
     elif name == "render":
         import interlock.mirror.render

@@ -10,13 +10,14 @@ POSITION = ".mirror.position"
 
 class Position:
     """How far the files have come: the newest event they show and its time, what could not be written, and for each
-    inbox file its size and the number of the last message it took in."""
+    inbox file its size and the number of the last message it took in. `view`: the team is shown elsewhere, too."""
 
-    __slots__ = ("at", "inboxes", "owed", "seq")
+    __slots__ = ("at", "inboxes", "owed", "seq", "view")
 
     def __init__(self) -> None:
         self.seq = 0
         self.at: str | None = None
+        self.view = False
         self.owed: list[tuple[str, str]] = []
         self.inboxes: dict[str, tuple[int, int]] = {}
 
@@ -35,6 +36,8 @@ class Position:
                 kind, name, *numbers = word.split("=")
                 if kind == "at":
                     found.at = name
+                elif kind == "view":
+                    found.view = True
                 elif numbers:
                     size, n = numbers
                     found.inboxes[name] = (int(size), int(n))
@@ -52,7 +55,8 @@ class Position:
         owed = [f"{kind}={name}" for kind, name in self.owed]
         inboxes = [f"inbox={name}={size}={n}" for name, (size, n) in self.inboxes.items()]
         at = [f"at={self.at}"] if self.at else []
-        text = "\t".join([str(self.seq), *at, *owed, *inboxes]).encode()
+        view = ["view=on"] if self.view else []
+        text = "\t".join([str(self.seq), *at, *view, *owed, *inboxes]).encode()
         return b"%08x %b\n" % (crc32(text), text)
 
     def covers(self, head: int) -> bool:

@@ -19,14 +19,16 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from interlock import mirror
 from interlock.clock import Clock
 from interlock.errors import InterlockError
 from interlock.mirror.position import LOCK, POSITION, Position
 from interlock.model.task import STATES
+from interlock.settings import Settings
 from interlock.storage.files import Tree
 from interlock.storage.ledger import Ledger, Rows
 
@@ -51,8 +53,9 @@ _REWRITING = frozenset({"message.delivered", "message.requeued"})
 class Mirror:
     """The files of one team. `directory` is the team's own."""
 
-    def __init__(self, directory: str, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, directory: str, ledger: Ledger, clock: Clock, settings: Settings | None = None) -> None:
         self.directory = directory
+        self._settings = settings
         self._ledger = ledger
         self._clock = clock
 
@@ -168,6 +171,7 @@ class Mirror:
                     return None
                 if not work.migrated:
                     work.do(rows, writer, position)
+                    self._show(rows, writer, whole=work.config, tasks=work.tasks, inboxes=work.inboxes)
             if work.migrated:  # A newer schema may show other files.
                 return self._rebuild(tree, edited)
             if position.as_bytes() != noted:
@@ -177,11 +181,25 @@ class Mirror:
 
     def _rebuild(self, tree: Tree, edited: list[mirror.writer.EditedFile]) -> Position:
         position = Position()
-        mirror.rebuild.rebuild(
-            mirror.writer.Writer(tree, self.directory, self._clock, position, edited, thorough=True), self._ledger
-        )
+        writer = mirror.writer.Writer(tree, self.directory, self._clock, position, edited, thorough=True)
+        mirror.rebuild.rebuild(writer, self._ledger)
+        with self._ledger.snapshot() as rows:
+            self._show(rows, writer, whole=True)
         tree.overwrite(POSITION, position.as_bytes())
         return position
+
+    def _show(
+        self, rows: Rows, writer: mirror.writer.Writer, *, whole: bool, tasks: Iterable[str] = (),
+        inboxes: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Write what is shown of the team elsewhere, where it is."""
+        directory = str(self._settings.for_team(rows.start.settings).get("mirror.claude")) if self._settings else ""
+        writer.position.view = bool(directory)
+        if directory:
+            write = partial(
+                mirror.claude_view.write, directory, writer, rows, whole=whole, tasks=tasks, inboxes=inboxes
+            )
+            writer.attempt("view", "", write)
 
 
 class Work:
@@ -213,6 +231,8 @@ class Work:
 
     def _of_task(self, rows: Rows, type: str, task_id: str, payload: str) -> None:
         origins = self.tasks.setdefault(task_id, set())
+        if type == "dependency.removed":
+            self.tasks.setdefault(json.loads(payload)["on"], set())
         if type in _RUN_EVENTS:
             self.runs.add(task_id)
         if type == "task.transitioned":
@@ -258,6 +278,9 @@ def _events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | 
     if position.seq == 0:
         return rows.events.raw_since(0, AT_ONCE)
     last, *after = rows.events.raw_since(position.seq - 1, AT_ONCE + 1) or [(0, "", None, "", "")]
+    if last[0] > position.seq and rows.upkeep.pruned() >= position.seq:
+        # What came between is not known any more: all files are compared, as after a migration.
+        return [(position.seq, "ledger.migrated", None, "", ""), last, *after]
     return after if last[0] == position.seq and position.at in (None, last[4]) else None
 
 

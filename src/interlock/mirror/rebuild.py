@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from interlock.clock import Clock
 from interlock.mirror.position import Position
-from interlock.mirror.task_view import complete
 from interlock.mirror.writer import Writer, is_inbox
 from interlock.model.task import STATES
 from interlock.storage.files import Tree
@@ -34,8 +33,8 @@ def rebuild(writer: Writer, ledger: Ledger) -> None:
         for name in tree.names(f"tasks/{state}"):  # A task's file, or its companion directory.
             in_states.setdefault(name.removesuffix(".md"), []).append(state)
     with ledger.snapshot() as rows:
-        position.seq = rows.events.head()
-        position.at = next((at for *_, at in rows.events.raw_since(position.seq - 1, 1)), None)
+        position.seq = rows.start.head
+        position.at = rows.start.at or None
         writer.attempt("config", "", lambda: writer.config(rows))
         for name in rows.team.names():
             writer.attempt("inbox", name, lambda: writer.inbox(rows, name, True))  # noqa: B023
@@ -44,10 +43,10 @@ def rebuild(writer: Writer, ledger: Ledger) -> None:
     after = 0
     while True:
         with ledger.snapshot() as rows:
-            tasks = complete(rows, rows.tasks.select(states=STATES, after=after, limit=AT_ONCE))
+            tasks = rows.tasks.select(states=STATES, after=after, limit=AT_ONCE)
             for task in tasks:
                 origins = dict.fromkeys(in_states.get(task.id, ()))
-                writer.attempt("task", task.id, lambda: writer.shown_task(rows, task, origins, True))  # noqa: B023
+                writer.attempt("task", task.id, lambda: writer.task(rows, task.id, origins, True))  # noqa: B023
         if len(tasks) < AT_ONCE:
             return
         after = tasks[-1].n

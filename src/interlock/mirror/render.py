@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from interlock.model.run import Handoff, Run
+from interlock import model
 from interlock.model.task import Task
-from interlock.model.team import Member, Team
+from interlock.model.team import Member, TeamRecord
 
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _SEAL = b"digest: "
 _COMMENT = b"<!-- digest: "
+_LAST_FIELD = b',\n  "digest": "'
 _REPORTED = ("done", "needs_review", "partial")
 _SHOWN = (
     "id subject state status owner assignee type priority review verify run run_id attempt blocked_by warnings "
@@ -48,21 +49,8 @@ def is_ours(data: bytes) -> bool:
     if data.startswith(_COMMENT):
         digest, _, content = data[len(_COMMENT) :].partition(b" -->\n")
         return _digest(content).encode() == digest
-    if not data.startswith(b"{"):
-        return False
-    try:
-        value = json.loads(data)
-        del value["digest"]
-        return _json(value) == data
-    except (ValueError, KeyError, RecursionError):
-        return False
-
-
-def seq_of(data: bytes) -> int:
-    """The `ledger_seq` of a task file, 0 where it has none."""
-    head = data.partition(b"\n---\n")[0]
-    number = head.rpartition(b"\nledger_seq: ")[2]
-    return int(number) if number.isdigit() else 0
+    content, _, digest = data.rpartition(_LAST_FIELD)
+    return digest == _digest(content + b"\n}").encode() + b'"\n}\n'
 
 
 def body_of(data: bytes, log: Sequence[tuple[str, str, str]]) -> tuple[dict[str, Any], str]:
@@ -126,13 +114,13 @@ def without_work_log(body: str, entries: list[str]) -> str:
     return whole.removeprefix("\n").strip("\n")
 
 
-def config_file(team: Team, members: list[Member]) -> bytes:
+def config_file(team: TeamRecord, members: list[Member]) -> bytes:
     """`config.json`: the team, its settings, and who takes part."""
     shown = [member.registration() for member in members if member.role != "person"]
-    return _json(team.as_dict(shown))
+    return sealed(team.as_dict(shown))
 
 
-def run_file(run: Run, task: Task) -> bytes:
+def run_file(run: model.run.Run, task: Task) -> bytes:
     """`run.json`, in the camelCase of AOF."""
     status = "running" if run.ended_at is None else "completed" if run.outcome in _REPORTED else "failed"
     metadata: dict[str, Any] = {}
@@ -140,7 +128,7 @@ def run_file(run: Run, task: Task) -> bytes:
         metadata = {"endedAt": run.ended_at, "outcome": run.outcome, "reason": run.reason}
         if run.outcome == "expired":
             metadata |= {"expiredAt": run.ended_at, "expiredReason": run.reason}
-    return _json(
+    return sealed(
         {
             "taskId": run.task_id,
             "runId": run.id,
@@ -155,9 +143,9 @@ def run_file(run: Run, task: Task) -> bytes:
     )
 
 
-def heartbeat_file(run: Run) -> bytes:
+def heartbeat_file(run: model.run.Run) -> bytes:
     """`run_heartbeat.json`, in the camelCase of AOF."""
-    return _json(
+    return sealed(
         {
             "taskId": run.task_id,
             "runId": run.id,
@@ -169,17 +157,17 @@ def heartbeat_file(run: Run) -> bytes:
     )
 
 
-def result_file(run: Run) -> bytes:
+def result_file(run: model.run.Run) -> bytes:
     """`run_result.json`: what the run reported, as it came."""
-    return _json({name: value for name, value in (run.result or {}).items() if name != "digest"})
+    return sealed({name: value for name, value in (run.result or {}).items() if name != "digest"})
 
 
-def handoff_json(handoff: Handoff) -> bytes:
+def handoff_json(handoff: model.run.Handoff) -> bytes:
     """`inputs/handoff.json`: the request, as it came."""
-    return _json({name: value for name, value in handoff.payload.items() if name != "digest"})
+    return sealed({name: value for name, value in handoff.payload.items() if name != "digest"})
 
 
-def handoff_page(handoff: Handoff) -> bytes:
+def handoff_page(handoff: model.run.Handoff) -> bytes:
     """`inputs/handoff.md`: the same for a reader."""
     payload = handoff.payload
     lines = [
@@ -197,10 +185,11 @@ def handoff_page(handoff: Handoff) -> bytes:
     return _COMMENT + _digest(content).encode() + b" -->\n" + content
 
 
-def _json(value: dict[str, Any]) -> bytes:
+def sealed(value: dict[str, Any]) -> bytes:
+    """`value` as a file of JSON that seals itself."""
     content = json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
     # In front of the last brace, so that the file stays plain JSON.
-    return content[:-2] + b',\n  "digest": "' + _digest(content).encode() + b'"\n}\n'
+    return content[:-2] + _LAST_FIELD + _digest(content).encode() + b'"\n}\n'
 
 
 def _digest(content: bytes) -> str:

@@ -14,7 +14,8 @@ def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
     by_id = {task.id: task for task in tasks}
     blockers: dict[str, list[tuple[str, str]]] = {}
     blocks: dict[str, list[str]] = {}
-    for blocker, state, blocked, blocked_state in dict.fromkeys(rows.graph.edges_of(list(by_id))):
+    linked = [task.id for task in tasks if task.linked]
+    for blocker, state, blocked, blocked_state in dict.fromkeys(rows.graph.edges_of(linked)):
         # What is done, cancelled or deleted waits for nothing any more.
         if state != "done" and blocked_state not in FINAL:
             if blocked in by_id:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from interlock import model
 from interlock.clock import Clock, iso
 from interlock.errors import InterlockError
 from interlock.mirror.position import Position
@@ -25,8 +26,6 @@ from interlock.mirror.render import (
     task_file,
 )
 from interlock.mirror.task_view import show
-from interlock.model.message import Message
-from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.storage.files import EDITED, Tree
 from interlock.storage.ledger import Rows
@@ -37,8 +36,7 @@ DROPPED = ("run_result.", "run_heartbeat.")
 """How the names of files begin that an agent left there by itself, and of those kept beside them."""
 
 
-@dataclass(slots=True, frozen=True)
-class EditedFile:
+class EditedFile(NamedTuple):
     """A file that was not as the mirror left it, and where it is now."""
 
     path: str
@@ -69,6 +67,10 @@ class Writer:
         self._edited = edited
         self._thorough = thorough
 
+    def below(self, tree: Tree, directory: str) -> Writer:
+        """A writer of files elsewhere, which notes what was edited with this one."""
+        return Writer(tree, directory, self._clock, self.position, self._edited)
+
     def attempt(self, kind: str, name: str, write: Callable[[], None]) -> None:
         """Run `write`; where the machine refuses, note (kind, name) as owed."""
         try:
@@ -78,7 +80,7 @@ class Writer:
 
     def config(self, rows: Rows) -> None:
         """Write `config.json`."""
-        self._put("config.json", config_file(rows.team.get(), rows.team.members()))
+        self.put("config.json", config_file(rows.team.get(), rows.team.members()))
 
     def inbox(self, rows: Rows, name: str, whole: bool) -> None:
         """Write the undelivered messages of a member: appended unless `whole`; the file goes when there are none."""
@@ -121,15 +123,12 @@ class Writer:
     def task(self, rows: Rows, task_id: str, origins: Iterable[str], with_runs: bool) -> None:
         """Write a task's file, whose older ones are in the directories of the states `origins`, and those of its
         runs."""
-        task = rows.tasks.get(task_id)
-        if task is not None:
-            self.shown_task(rows, show(rows, task), origins, with_runs)
-
-    def shown_task(self, rows: Rows, task: Task, origins: Iterable[str], with_runs: bool) -> None:
-        """As `task`, for one that is complete already."""
-        newest = rows.events.of_task(task.id, 1)
+        page = rows.tasks.page(task_id)
+        if page is None:
+            return
+        task = show(rows, page.task)
         path = f"tasks/{task.state}/{task.id}.md"
-        self._put(path, task_file(task, rows.tasks.log(task.id), newest[0].seq if newest else 0), task.id)
+        self.put(path, task_file(task, page.log, page.newest), task.id)
         # Only now, so that a crash leaves two files rather than none.
         for state in origins:
             if state == task.state:
@@ -137,27 +136,34 @@ class Writer:
             old = f"tasks/{state}/{task.id}.md"
             found = self.tree.read(old)
             if found is not None:
-                self._keep_edited(old, os.path.dirname(path), task.id, found)
+                if not is_ours(found):
+                    self._move_aside(old, os.path.dirname(path), task.id)
                 self.tree.remove(old)
             self._merge(f"tasks/{state}/{task.id}", f"tasks/{task.state}/{task.id}")
-        handoff = rows.handoffs.get(task.id)
-        if handoff is not None:
+        if page.handoff is not None:
             inputs = f"tasks/{task.state}/{task.id}/inputs"
-            self._put(f"{inputs}/handoff.json", handoff_json(handoff), task.id)
-            self._put(f"{inputs}/handoff.md", handoff_page(handoff), task.id)
+            self.put(f"{inputs}/handoff.json", handoff_json(page.handoff), task.id)
+            self.put(f"{inputs}/handoff.md", handoff_page(page.handoff), task.id)
         if with_runs and task.run:
             self._runs(task, rows.runs.of_task(task.id))
 
-    def _put(self, path: str, data: bytes, task_id: str | None = None) -> None:
+    def put(
+        self, path: str, data: bytes, task_id: str | None = None, *, beside: str | None = None,
+        ours: Callable[[bytes], bool] = is_ours,
+    ) -> None:  # fmt: skip
+        """Write a file whole. One that is not `ours` is moved aside, to the directory `beside` or in its own."""
         found = self.tree.read(path)
         if found != data:
-            if found is not None:
-                self._keep_edited(path, os.path.dirname(path), task_id, found)
+            if found is not None and not ours(found):
+                self._move_aside(path, os.path.dirname(path) if beside is None else beside, task_id)
             self.tree.replace(path, data)
 
-    def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes) -> None:
-        if not is_ours(found):
-            self._move_aside(path, beside, task_id)
+    def drop(self, path: str, ours: Callable[[bytes], bool], *, beside: str) -> None:
+        """Remove a file; one that is not `ours` is moved aside."""
+        found = self.tree.read(path)
+        if found is not None and not ours(found):
+            self._move_aside(path, beside, None)
+        self.tree.remove(path)
 
     def _spare_inbox(self, path: str, whole: bytes) -> bool:
         """Move what others wrote aside; whether the file differs from `whole`."""
@@ -182,7 +188,7 @@ class Writer:
         # Where both had a file of that name neither is lost, and doctor shows it.
         self.tree.remove_directory(source)
 
-    def _runs(self, task: Task, runs: list[Run]) -> None:
+    def _runs(self, task: Task, runs: list[model.run.Run]) -> None:
         base = f"runs/{task.id}"
         *earlier, current = runs
         if earlier:
@@ -192,17 +198,17 @@ class Writer:
                 # From the one that was set aside on: it may have ended since, and those between left no file.
                 if run.number >= known:
                     aside = f"{base}/attempts/{run.number}"
-                    self._put(f"{aside}/run.json", run_file(run, task), task.id)
+                    self.put(f"{aside}/run.json", run_file(run, task), task.id)
                     self._reported(aside, run)
         self._reported(base, current)
-        self._put(f"{base}/run.json", run_file(current, task), task.id)
+        self.put(f"{base}/run.json", run_file(current, task), task.id)
 
-    def _reported(self, base: str, run: Run) -> None:
+    def _reported(self, base: str, run: model.run.Run) -> None:
         """What a run said about itself. Where it has said nothing, a file of the agent's own waits to be adopted."""
         if run.heartbeat_at is not None:
-            self._put(f"{base}/run_heartbeat.json", heartbeat_file(run), run.task_id)
+            self.put(f"{base}/run_heartbeat.json", heartbeat_file(run), run.task_id)
         if run.result is not None:
-            self._put(f"{base}/run_result.json", result_file(run), run.task_id)
+            self.put(f"{base}/run_result.json", result_file(run), run.task_id)
 
     def _mirrored(self, base: str, current: int) -> int:
         """The number of the run whose files are in `base`; 0 where there are none."""
@@ -230,7 +236,7 @@ class Writer:
             self.tree.move(source, target)
 
 
-def inbox_lines(messages: Iterable[Message]) -> bytes:
+def inbox_lines(messages: Iterable[model.message.Message]) -> bytes:
     """What `inbox/<member>/messages.jsonl` says: a line for each message. They wait there until they are handed over,
     so `stage` says no more than that."""
     lines = [json.dumps({**message.as_dict(), "stage": "stored"}, ensure_ascii=False) + "\n" for message in messages]

@@ -19,10 +19,20 @@ def __getattr__(name: str) -> object:
         import interlock.model.guard
     elif name == "question":
         import interlock.model.question
+    elif name == "message":
+        import interlock.model.message
     elif name == "report":
         import interlock.model.report
     elif name == "run":
         import interlock.model.run
+    elif name == "status":
+        import interlock.model.status
+    elif name == "views":
+        import interlock.model.views
+    elif name == "witness":
+        import interlock.model.witness
+    elif name == "worker":
+        import interlock.model.worker
     elif name == "workflow":
         import interlock.model.workflow
     else:

@@ -12,12 +12,14 @@ class Update:
     """Something an agent said or did during a turn.
 
     `text` is what the agent says, `thought` what it says to itself. `tool` is a tool call, begun or changed: `data` has
-    `id`, `title`, `kind`, `status` (pending, in_progress, completed, failed) and `paths`. `usage` is what was spent
-    since the last one: `data` has those of `turns`, `input_tokens`, `output_tokens`, `cost_usd` that the agent tells.
+    `id`, `title`, `kind`, `status` (pending, in_progress, completed, failed) and `paths`, and where the agent tells
+    them, digests of its `input` and `output`. `error` is a line of the program's own log, which is shown to nobody.
+    `usage` is what was spent since the last one: `data` has those of `turns`, `input_tokens`, `output_tokens`,
+    `cost_usd` that the agent tells.
     A runner adds whose it is; `member` and `task_id` are empty for what concerns the run as a whole.
     """
 
-    kind: Literal["text", "thought", "tool", "notice", "usage"]
+    kind: Literal["text", "thought", "tool", "error", "notice", "usage"]
     text: str
     data: Mapping[str, object] = field(default_factory=dict)
     member: str = ""

@@ -49,7 +49,8 @@ EVENT_TYPES: dict[str, str] = {
     "run.heartbeat": "A run showed that it is alive; payload: run, expires_at.",
     "run.started": "The process of a run exists; payload: run, process.",
     "run.spent": "What a run used since the last report; payload: run, turns, input_tokens, output_tokens, cost_usd.",
-    "run.stuck": "An agent made no progress for several turns; payload: run, action (reminded or ended), evidence.",
+    "run.stuck": "An agent made no progress for several turns, or repeated its tool calls; payload: run, action "
+    "(reminded, ended or asked), evidence.",
     "run.reminded": "An agent ended its turn without a report, and was asked for one; payload: run, member.",
     "run.capacity": "The provider of a run's agent has no capacity left; payload: run, reason, retry_at, login.",
     "run.waiting": "A run's program is waiting for its provider; payload: run, reason, retry_at (or null).",
@@ -77,7 +78,7 @@ EVENT_TYPES: dict[str, str] = {
     "review.failed": "That review ended without a verdict; payload: run, reason, retry_at (null: a human is asked).",
     "verify.started": "Interlock started a task's verify command; payload: run, round, command.",
     "verify.before": "A check was run on the tree before the work; payload: tree, command, red (null: it did not "
-    "finish).",
+    "finish), tail (the end of what it printed; with the task that it was run for).",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "worktree.made": "A task got a worktree of its own; payload: path, branch, base (the commit it starts from).",
     "integration.started": "A team's integration branch was made, or followed the user's; payload: branch, commit.",
@@ -177,10 +178,12 @@ EVENT_TYPES: dict[str, str] = {
     "(was known already), queued, left, kinds.",
     "memory.degraded": "Memory could not be reached, and the work went on without; payload: workflow_id, reason, "
     "operation (open, recall, read, remember, link, flush or curate).",
-    "notice.failed": "People could not be notified; payload: via (command or webhook), error.",
+    "notice.failed": "People could not be notified; payload: via (command, webhook, slack, discord, ntfy, email "
+    "or push), id, attempt, error, retry_at (null: given up).",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
     "plan.started": "A plan was begun or continued; payload: path, new, updated, digest (of the whole plan).",
     "runner.started": "A runner drives the team; payload: process, endless (it waits for work: `interlock work`).",
+    "worker.status": "A worker was paused, drained or told to work again; payload: worker, status.",
     "runner.stopped": "That runner ended; payload: reason, endless.",
     "mirror.conflict": "A file that someone edited was moved aside before it was rewritten; payload: path, kept.",
     "mirror.adopted": "An edited file was taken over into the ledger; payload: path, fields.",
@@ -189,6 +192,7 @@ EVENT_TYPES: dict[str, str] = {
     "earlier by as much: once for the team, and once for each affected task; payload: seconds.",
     "ledger.restored": "The files showed events that the ledger does not have: an older state of it was restored; "
     "payload: head, the newest event then.",
+    "ledger.pruned": "Old history was deleted; payload: before (a time), through (the last event that may be gone).",
     "ledger.migrated": "The ledger was migrated to a newer schema; payload: from, to.",
 }
 """Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""
@@ -208,3 +212,17 @@ class Event:
     def as_dict(self) -> Json:
         """The contract's shape."""
         return fields_of(self, ("seq", "type", "at", "actor", "task_id", "payload"))
+
+
+@dataclass(slots=True, frozen=True)
+class KeyedChange:
+    """A change that was asked for with a key. `first` and `last` are the events that it wrote; what was answered is
+    None until it is known."""
+
+    id: str
+    digest: str
+    at: str
+    first: int
+    last: int
+    status: int | None = None
+    answer: str | None = None

@@ -1,9 +1,10 @@
 """How it is known that the work of a task is good: rows of evidence, and the only words that are made of them.
 
 A row is `{kind, command, exit_code, tree, at, by, red_before}`; what is not known is null. `kind` is `verify` (a check
-that Interlock ran itself; it also has `passed`, `seconds`, `timed_out`, `tail`, and `merged` where it ran on the merged
-tree), `exit_code` (the task's own command), `approval`, `diff` (what was merged) or `artifact`. `tree` is the git tree
-that the row is about, `red_before` whether the same check failed on the tree before the work.
+that Interlock ran itself; it also has `passed`, `seconds`, `timed_out`, `tail`, and, where it ran on the merged tree,
+`merged` and `changed_check`, the files of the check itself that the work has changed or deleted), `exit_code` (the
+task's own command), `approval`, `diff` (what was merged) or `artifact`. `tree` is the git tree that the row is about,
+`red_before` whether the same check failed on the tree before the work.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     """What these rows show of finished work, neither more nor less."""
     told = []
     if is_verified(rows):
-        told.append(GREEN_BEFORE if (latest_check(rows) or {}).get("red_before") is False else "verified")
+        found = latest_check(rows) or {}
+        told.append(GREEN_BEFORE if found.get("red_before") is False else "verified")
+        if found.get("changed_check"):
+            told.append(f"the work changed its check: {', '.join(found['changed_check'][:3])}")
     elif any(one["kind"] == "exit_code" and one["exit_code"] == 0 for one in rows):
         told.append("exit code 0")
     told += [f"approved by {one['by']}" for one in rows if one["kind"] == "approval"]

@@ -7,7 +7,7 @@ round them (decisions 22 and 23; INV-1, INV-2 and INV-6 of `blocked-output.md`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 FALLBACKS: dict[str, str] = {
     "implementation": "このタスクを実行するために、以下の情報を教えてください:\n1. 変更対象のファイル\n2. 期待する動作",
@@ -22,12 +22,11 @@ CAUSES = ("timeout", "interactive")
 
 YES_NO = ("YES", "NO")
 
-LANGUAGES = ("en", "ja")
 QUESTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "en": {
         "implementation": (
             "{who} is blocked: {reason} What should it do?",
-            "{who} cannot go on: which files should it change, and what should they do then?",
+            "{who} cannot continue: which files should it change, and what should they do then?",
         ),
         "timeout": (
             "{who} ran out of time: {reason} Should it continue? (YES/NO)",
@@ -79,8 +78,7 @@ _ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
 _LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z)){{1,100}}"
 
 
-@dataclass(slots=True, frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What stands in `output` of a task that waits: the text, which ends with `question` and holds no other.
 
     `context` is the raw text where anything else was asked in it, or said after the question.

@@ -8,7 +8,7 @@ stored ──> offered ──> delivered ──> acknowledged
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from interlock.model.handover import teammate_message
 from interlock.model.json import Json, fields_of
@@ -20,8 +20,6 @@ TYPES = (
 UNLIMITED = frozenset(type for type in TYPES if type.startswith("shutdown_"))
 """Types that reach an inbox however full it is."""
 
-STAGES = ("stored", "offered", "delivered", "acknowledged")
-
 
 SHOWN = (
     "id sender to=recipient type content summary timestamp read stage request_id approve reason metadata redelivered"
@@ -29,17 +27,17 @@ SHOWN = (
 
 
 class MessageFields(TypedDict, total=False):
-    """What may be said with a message beside its recipient and content. `client_id` is the sender's own: a repeated
-    send with it is harmless."""
+    """What may be said with a message beside its recipient and content. What agents may say has words for them, or the
+    values that it takes."""
 
-    type: str
-    summary: str | None
+    type: Annotated[str, TYPES]
+    summary: Annotated[str | None, "A few words"]
     urgent: bool
-    request_id: str | None
-    approve: bool | None
-    reason: str | None
+    request_id: Annotated[str | None, "The shutdown request you answer; default: the only one"]
+    approve: Annotated[bool | None, "Your answer to it"]
+    reason: Annotated[str | None, "Why"]
     metadata: Json | None
-    client_id: str | None
+    client_id: Annotated[str | None, "Your own id: sending it again sends nothing twice"]
 
 
 @dataclass(slots=True)

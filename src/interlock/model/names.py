@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 
 from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
 from interlock.model.json import Json
 
 LEAD = "lead"
+LOGIN_FILE = "login.json"
+RECEIPT_KEY_FILE = "receipts.key"
+"""In a home: the server elsewhere that is used in its place."""
+JOINED = "joined"
+"""In a home: the folder with the projects whose programs joined."""
 HUMAN = "human"
 SYSTEM = "interlock"
 """The actor of what Interlock does by itself (runner, scheduler, notices)."""
@@ -24,6 +30,7 @@ ROLES: dict[str, str] = {
     "operator": "reads, chats, answers, works on tasks and writes messages",
     "admin": "all of it, and makes and removes projects, teams and members",
     "worker": "a member at work: its tasks, its mail, its reports",
+    "machine": "a machine that does a team's tasks: `interlock work --url`, nothing else",
 }
 """What a token allows, with what that means."""
 
@@ -32,6 +39,9 @@ SESSION_KEY_LIMIT = 200
 METADATA_LIMIT = 65_536
 PERSON_KEY = "person:"
 """The prefix of people's session keys; no program may use it."""
+
+LABEL = "[a-z0-9][a-z0-9._-]{0,49}"
+LABEL_RULE = "use 1 to 50 of a-z 0-9 . _ -, starting with a letter or digit"
 
 _NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{NAME_LIMIT - 1}}}")
 
@@ -100,6 +110,18 @@ def check_session_key(key: object) -> str:
 def sanitized(session_key: str) -> str:
     """The directory name of a session key: every character outside `A-Za-z0-9-` becomes `_` (TEAM-5.2)."""
     return re.sub(r"[^A-Za-z0-9-]", "_", session_key)
+
+
+def check_labels(labels: Collection[str] | None) -> list[str] | None:
+    """`labels` sorted, each once; None where there are none.
+
+    Raises:
+        InvalidRequest: one is no label.
+    """
+    for label in labels or ():
+        if not re.fullmatch(LABEL, label):
+            raise InvalidRequest(f"{_shown(label)} is no label: {LABEL_RULE}.", field="labels")
+    return sorted(set(labels or ())) or None
 
 
 ANY = r"^[^\x00]*$"

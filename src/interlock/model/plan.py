@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -64,6 +65,19 @@ def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
     return found
 
 
+PLAN_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+
+
+def key_of(name: str, kind: str) -> str:
+    """The key in a plan of what is called `name` elsewhere, a `kind` of thing; a name that is too long, or no key, is
+    cut, and told apart by a hash."""
+    named = re.sub("^TASK-", "task-", name if re.search("[A-Za-z]", name) else f"{kind}-{name}")
+    if PLAN_KEY.fullmatch(named):
+        return named
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("-._")[:40]
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
 Priority = Literal["critical", "high", "normal", "low"]
 Isolation = Literal["none", "worktree"]
 
@@ -96,11 +110,6 @@ class PlanMember:
     limits: PlanLimits = PlanLimits()
     line: int = 0
 
-    @property
-    def runs_commands(self) -> bool:
-        """It carries out `run` commands; all others take the task's text as a prompt."""
-        return self.agent == "shell"
-
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
@@ -123,7 +132,9 @@ class PlanTask:
     retries: int | None = None
     env: tuple[str, ...] = ()
     timeout: float | None = None
+    labels: tuple[str, ...] = ()
     limits: PlanLimits = PlanLimits()
+    metadata: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -163,16 +174,17 @@ class Plan:
 
 
 def whole_digest(plan: Plan) -> str:
-    """A hash of everything that the plan says, in hex; where it stands does not count."""
+    """A hash of everything that the plan asks for, in hex; where it stands and data about tasks do not count."""
     said = asdict(plan)
     for part in (said, *said["members"].values(), *said["tasks"].values()):
-        for name in ("path", "workdir", "line", "lines"):
+        for name in ("path", "workdir", "line", "lines", "metadata"):
             part.pop(name, None)
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def digest(task: PlanTask) -> str:
-    """A hash of what the task asks for, in hex: equal content, equal digest; where it stands does not count.
+def digest(task: PlanTask, *, data: bool = False) -> str:
+    """A hash of what the task asks for, in hex: equal content, equal digest; where it stands does not count, nor does
+    its metadata, because of which nothing is done (with `data` it does: so it did in tasks of before).
 
     Values at their default are left out, so a field that a later version adds changes no digest by itself.
     """
@@ -181,6 +193,10 @@ def digest(task: PlanTask) -> str:
         content["blocked_by"] = sorted(set(task.blocked_by))
     if task.env:
         content["env"] = sorted(set(task.env))
+    if task.labels:
+        content["labels"] = sorted(set(task.labels))
+    if data and task.metadata:
+        content["metadata"] = dict(task.metadata)
     if task.review != "none":
         content["review"] = task.review
     if task.priority != "normal":
@@ -243,6 +259,20 @@ class StagedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedPlan:
+    """Tasks of another program as the plan of a team: `path` is its file, `left_out` says why some were not taken over,
+    by their ids there."""
+
+    staged: StagedPlan
+    path: str
+    left_out: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `StagedPlan.as_dict`, with the rest."""
+        return {**self.staged.as_dict(), "path": self.path, "left_out": dict(self.left_out)}
+
+
+@dataclass(frozen=True, slots=True)
 class FirstPlan:
     """What was found in a directory, and the files that were written for it: the team's, and a plan. Commands are None
     where none was found that would run here."""
@@ -251,6 +281,7 @@ class FirstPlan:
     files: tuple[str, str]
     agents: tuple[str, ...]
     git: bool
+    committed: bool
     language: str | None
     lint: str | None
     test: str | None

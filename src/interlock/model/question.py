@@ -1,4 +1,5 @@
-"""A question to a human: the one way Interlock waits for people (architecture, sixth decision)."""
+"""A question to a human: the one way Interlock waits for people (architecture, sixth decision). And to members: whether
+one may stop."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from dataclasses import dataclass, field
 
 from interlock.model.json import Json, fields_of
 
+APPROVE = "approve"
+CHANGES = "changes: …"
+"""What questions about finished work offer: it is good, or goes back to its author with what replaces the `…`."""
 KINDS = ("clarification", "review", "menu", "checkpoint", "permission", "limit", "merge", "escalation")
 GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 """Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
-
 
 SHOWN = "id task_id kind text options default context asked_at held".split()
 EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
@@ -18,6 +21,17 @@ EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
 def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
     """The command line that answers that question and no other; with the team, wherever it is typed."""
     return f"interlock question reply {task_id} TEXT --question {question_id}" + (f" --team {team}" if team else "")
+
+
+def asking_for(changes: str) -> str:
+    """The answer that asks for these changes."""
+    return f"changes: {changes}"
+
+
+def changes_asked(answer: str) -> str | None:
+    """What an answer `changes: …` asks for, empty where it leaves that out; None of any other answer."""
+    word, colon, asked = answer.strip().partition(":")
+    return asked.strip() if colon and word.lower() == "changes" else None
 
 
 @dataclass(slots=True)
@@ -52,6 +66,16 @@ class Question:
     answered_session: str | None = None
     reminded_at: str | None = None
 
+    @property
+    def choices(self) -> list[str]:
+        """The options that are whole answers, which `changes: …` is not."""
+        return [option for option in self.options if changes_asked(option) not in ("…", "...")]
+
+    @property
+    def beside(self) -> bool:
+        """Whether its task does not wait for the answer."""
+        return self.kind in ("review", "merge") or bool(self.data.get("relayed"))
+
     def as_dict(self) -> Json:
         """The contract's shape."""
         return fields_of(self, SHOWN)
@@ -59,3 +83,19 @@ class Question:
     def exchange(self) -> Json:
         """The question and its answer, for the conversation of its task."""
         return fields_of(self, EXCHANGE)
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Members are asked whether `subject` may stop. `state` is open, granted, rejected or expired; `answers` holds
+    `{approve, reason, at}` by name."""
+
+    id: str
+    subject: str
+    asked_by: str
+    asked: list[str]
+    answers: dict[str, Json]
+    reason: str | None
+    state: str
+    at: str
+    expires_at: str

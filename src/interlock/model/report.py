@@ -1,73 +1,124 @@
-"""What pages show of a team, and its report as text, Markdown or a page of HTML that needs nothing else."""
+"""What a team has done: the report, as text, Markdown or one page of HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from interlock.model import text as words
-from interlock.model.event import Event
-from interlock.model.evidence import UNVERIFIED, latest_check
-from interlock.model.question import Question
-from interlock.model.run import Handoff, Run
-from interlock.model.task import Task
-from interlock.model.team import Member
+from interlock.model.evidence import latest_check
+from interlock.model.json import Json
+from interlock.model.status import KeptWorktree, Need, TaskBrief, folded
 
 
-@dataclass(slots=True, frozen=True)
-class Board:
-    """The tasks of a team by state: how many there are, and the first of them."""
+@dataclass(slots=True)
+class EndedTask(TaskBrief):
+    """A task that is over: done, in deadletter, or cancelled."""
 
-    counts: dict[str, int]
-    tasks: dict[str, list[Task]]
-
-
-@dataclass(slots=True, frozen=True)
-class TaskStory:
-    """Everything about one task. `log` is (at, author, text); `questions` are all that were asked, oldest first;
-    `blockers` and `dependents` are tasks, also finished ones."""
-
-    task: Task
-    runs: list[Run]
-    log: list[tuple[str, str, str]]
-    events: list[Event]
-    questions: list[Question]
-    handoff: Handoff | None
-    parent: Task | None
-    blockers: list[Task]
-    dependents: list[Task]
+    completed_at: str | None
 
 
-@dataclass(slots=True, frozen=True)
-class Occupation:
-    """A task that a member works on, or `reviews`, `since` when."""
+@dataclass(slots=True)
+class DoneTask(EndedTask):
+    """A finished task with its evidence. `files` are kept beside it; `only_files`: they are all of its result."""
+
+    merged: str | None
+    delivered: str | None
+    files: list[str]
+    only_files: bool
+    evidence: list[Json]
+    verified: bool
+    proof: str
+    by: str | None
+    runs: int
+    attempts: int
+    failed_checks: int
+    seconds: float
+    spent: Json
+    output: str | None
+
+
+@dataclass(slots=True)
+class FailedTask(EndedTask):
+    """A task in deadletter, and why."""
+
+    reason: str | None
+    evidence: list[Json]
+    by: str | None
+    runs: int
+    attempts: int
+    seconds: float
+    spent: Json
+
+
+@dataclass(slots=True)
+class LeftTask(EndedTask):
+    """A task that is not over yet, and why."""
+
+    blocked_by: list[str]
+    why: str
+
+
+@dataclass(slots=True)
+class Incident:
+    """What went otherwise than well; without a run it concerns several."""
 
     task_id: str
-    subject: str
-    state: str
-    reviews: bool
+    key: str | None
+    run: int | None
+    member: str | None
+    at: str
+    outcome: str
+    reason: str | None
+
+
+@dataclass(slots=True)
+class IntegrationBranch:
+    """How many finished tasks are on the team's integration branch, and how many of them were merged on."""
+
+    branch: str
+    tasks: int
+    delivered: int
+
+
+@dataclass(slots=True)
+class RunTotals:
+    """What the runs took. `seconds` is their time, checks included; `elapsed` is from the first to the last."""
+
+    runs: int
+    seconds: float
+    spent: Json
+    elapsed: float
+    began_at: str | None
+    ended_at: str | None
+
+
+@dataclass(slots=True)
+class TeamReport:
+    """What a team has done; `since` is an ISO 8601 time.
+
+    Attributes:
+        unverified: how many done tasks nothing speaks for.
+        left_out: how many more each list has, where it is cut, under its name.
+    """
+
+    team: str
     since: str | None
-    run: int
+    needs_me: list[Need]
+    done: list[DoneTask]
+    failed: list[FailedTask]
+    incidents: list[Incident]
+    left: list[LeftTask]
+    cancelled: list[EndedTask]
+    integration: IntegrationBranch | None
+    kept: list[KeptWorktree]
+    counts: dict[str, int]
+    totals: RunTotals
+    unverified: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
 
-
-@dataclass(slots=True, frozen=True)
-class CrewMember:
-    """A member with what it is doing."""
-
-    member: Member
-    unread: int
-    tasks: list[Occupation]
-    last_words: str | None
-
-
-@dataclass(slots=True, frozen=True)
-class OutputEnd:
-    """The end of what a run printed; `size` is the whole of it in bytes."""
-
-    run: int
-    text: str
-    size: int
+    def total(self, name: str) -> int:
+        """How many there are of a list, with those that are left out of it."""
+        return len(getattr(self, name)) + self.left_out.get(name, 0)
 
 
 TAIL_LINES = 12
@@ -83,68 +134,49 @@ Item = tuple[str, str, list[str], str]
 """(mark, headline, further lines, text kept as it is)"""
 
 
-def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
-    """(title, items) of every part that has something to say."""
-    parts: list[tuple[str, list[Item]]] = [
-        ("Needs you", [("?", need["text"], [need["verb"]], "") for need in folded(found["needs_me"])]),
-        ("Done", [_done(task) for task in found["done"]]),
-        ("Failed", [_failed(task, found["team"]) for task in found["failed"]]),
-        ("What happened", _happened(found["incidents"])),
-        ("Left", [_left(task) for task in found["left"]]),
-        ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
-        ("Merged", _merged(found)),
-        ("Kept worktrees", [_kept(task) for task in found.get("kept", ())]),
+def sections(found: TeamReport, most: int | None = None) -> list[tuple[str, str, list[Item]]]:
+    """(title, what is left out, items) of every part that has something to say; `most` of each at most."""
+    parts: list[tuple[str, str, list[Item]]] = [
+        ("Needs you", "needs_me", [("?", need.headline, [need.verb], "") for need in folded(found.needs_me)]),
+        ("Done", "done", [_done(task) for task in found.done]),
+        ("Failed", "failed", [_failed(task, found.team) for task in found.failed]),
+        ("What happened", "incidents", _happened(found.incidents)),
+        ("Left", "left", [("-", f"{_named(task)} ({task.state})", [task.why], "") for task in found.left]),
+        ("Cancelled", "cancelled", [("-", _named(task), [], "") for task in found.cancelled]),
+        ("Merged", "integration", _merged(found)),
+        ("Kept worktrees", "kept", [_kept(task) for task in found.kept]),
     ]
-    return [(title, items) for title, items in parts if items]
+    shown = []
+    for title, name, items in parts:
+        over = 0 if most is None else max(0, len(items) - most)
+        more = over + found.left_out.get(name, 0)
+        told = f"… {more} more: interlock report --full --team {found.team}" if more else ""
+        shown += [(title, told, items[over:])] if items or more else []
+    return shown
 
 
-def folded(needs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same for people: what waits only for a task in deadletter is told there, since one answer fixes it all."""
-    retries = {need["verb"] for need in needs if need["kind"] == "deadletter"}
-    waiting: dict[str, set[str]] = {}
-    for need in needs:
-        if need["kind"] == "broken" and need["verb"] in retries:
-            waiting.setdefault(need["verb"], set()).add(need["task_id"])
-    found = []
-    for need in needs:
-        if need["kind"] == "deadletter" and (behind := len(waiting.get(need["verb"], ()))):
-            wait = "1 task waits" if behind == 1 else f"{behind} tasks wait"
-            need = {**need, "text": f"{need['text']} ({wait} for it)"}
-        if need["kind"] != "broken" or need["verb"] not in retries:
-            found.append(need)
-    return found
-
-
-def cannot_work(one: dict[str, Any]) -> str:
-    """What one of `unable` comes to, and what to do about it."""
-    return (
-        f"{one['member']} cannot work here: {one['why']} The others work without it. `interlock agents list` shows "
-        "what is installed."
-    )
-
-
-def headline(found: dict[str, Any]) -> str:
+def headline(found: TeamReport) -> str:
     """The report in a line."""
-    since = f" since {found['since'][:16].replace('T', ' ')} UTC" if found["since"] else ""
-    done, failed, waiting = len(found["done"]), len(found["failed"]), len(folded(found["needs_me"]))
-    unverified = sum(task["proof"] == UNVERIFIED for task in found["done"])
+    since = f" since {found.since[:16].replace('T', ' ')} UTC" if found.since else ""
     parts = [
-        f"{done} done{f' ({unverified} unverified)' if unverified else ''}",
-        f"{failed} failed",
-        f"{len(found['left'])} left",
-        f"{waiting} for you",
+        f"{found.total('done')} done{f' ({found.unverified} unverified)' if found.unverified else ''}",
+        f"{found.total('failed')} failed",
+        f"{found.total('left')} left",
+        f"{len(folded(found.needs_me))} for you",
     ]
-    if found["totals"]["runs"]:
-        parts.append(f"{words.count(found['totals']['runs'], 'run')} in {words.span(found['totals']['elapsed'])}")
-    parts += [spent] if (spent := words.spent(found["totals"]["spent"])) else []
+    if found.totals.runs:
+        parts.append(f"{words.count(found.totals.runs, 'run')} in {words.span(found.totals.elapsed)}")
+    parts += [spent] if (spent := words.spent(found.totals.spent)) else []
     return f"{', '.join(parts)}{since}"
 
 
-def as_text(found: dict[str, Any]) -> list[str]:
-    """For a terminal, with colours; `click.echo` takes them out where there is none."""
-    lines = [f"{_painted(found['team'], BOLD)}  {headline(found)}"]
-    for title, items in sections(found):
+def as_text(found: TeamReport, most: int | None = None) -> list[str]:
+    """For a terminal, with colours; `click.echo` takes them out where there is none. `most`: what of each part is
+    shown, the newest of what is done and happened."""
+    lines = [f"{_painted(found.team, BOLD)}  {headline(found)}"]
+    for title, left_out, items in sections(found, most):
         lines += ["", _painted(title, BOLD)]
+        lines += [f"  {_painted(left_out, DIM)}"] if left_out else []
         for mark, head, more, kept in items:
             lines.append(f"  {_painted(mark, COLOURS.get(mark, DIM))} {words.clean(head)}")
             lines += [f"      {_painted(words.clean(line), DIM)}" for line in more]
@@ -152,26 +184,29 @@ def as_text(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def as_markdown(found: dict[str, Any]) -> list[str]:
+def as_markdown(found: TeamReport) -> list[str]:
     """For a pull request or a mail."""
-    lines = [f"# {_plain(found['team'])}", "", f"{headline(found)}."]
-    for title, items in sections(found):
+    lines = [f"# {_plain(found.team)}", "", f"{headline(found)}."]
+    for title, left_out, items in sections(found):
         lines += ["", f"## {title}", ""]
+        lines += [f"- {_plain(left_out)}"] if left_out else []
         for mark, head, more, kept in items:
             box = "- [x] " if mark == "+" else "- "
             lines.append(f"{box}{_plain(head)}")
             lines += [f"  - {_plain(line)}" for line in more]
             if kept:
-                fence = _fence(kept)
+                fence = "```"
+                while fence in kept:
+                    fence += "`"
                 lines += ["", f"  {fence}", *words.block(kept, "  "), f"  {fence}", ""]
     return lines
 
 
-def as_html(found: dict[str, Any]) -> list[str]:
+def as_html(found: TeamReport) -> list[str]:
     """One file, without scripts, to open or send."""
     from html import escape
 
-    team = escape(str(found["team"]))
+    team = escape(found.team)
     lines = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{team}: report</title>',
@@ -179,8 +214,9 @@ def as_html(found: dict[str, Any]) -> list[str]:
         f"<h1>{team}</h1>",
         f"<p>{escape(headline(found))}</p>",
     ]
-    for title, items in sections(found):
+    for title, left_out, items in sections(found):
         lines += [f"<h2>{escape(title)}</h2>", "<ul>"]
+        lines += [f"<li>{escape(left_out)}</li>"] if left_out else []
         for mark, head, more, kept in items:
             kind = {"+": "done", "!": "failed", "?": "open"}.get(mark, "other")
             lines.append(f'<li class="{kind}"><strong>{escape(words.clean(head))}</strong>')
@@ -204,85 +240,74 @@ def _painted(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m"
 
 
-def _done(task: dict[str, Any]) -> Item:
-    proof = str(task["proof"])
-    found = latest_check(task["evidence"])
-    if task["verified"] and found:
+def _done(task: DoneTask) -> Item:
+    proof = task.proof
+    found = latest_check(task.evidence)
+    if task.verified and found:
         took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
-        proof = f"{proof}{words.after_failed_checks(task['failed_checks'])}: "
+        proof = f"{proof}{words.after_failed_checks(task.failed_checks)}: "
         proof += f"{found['command']} (exit code {found['exit_code']}{took})"
-    by = f"by {task['by']}" if task["by"] else ""
-    tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
-    told = (proof, by, tries, words.span(task["seconds"]), words.spent(task["spent"]))
+    by = f"by {task.by}" if task.by else ""
+    tries = f"{task.runs} runs" if task.runs > 1 else ""
+    told = (proof, by, tries, words.span(task.seconds), words.spent(task.spent))
     more = [", ".join(part for part in told if part)]
-    if task.get("files"):
+    if task.files:
         more.append(beside_git(task))
-    if task["output"]:
-        more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
+    if task.output:
+        more.append(task.output.strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")
 
 
-def beside_git(task: dict[str, Any]) -> str:
+def beside_git(task: DoneTask) -> str:
     """What a finished task made that is in no commit."""
-    what = "git ignores its whole result" if task["only_files"] else "not in git"
-    return f"{what}, kept with its run: {words.named(task['files'])}"
+    what = "git ignores its whole result" if task.only_files else "not in git"
+    return f"{what}, kept with its run: {words.named(task.files)}"
 
 
-def _kept(task: dict[str, Any]) -> Item:
-    why = f"{task['why']}; {words.size(task['size'] or 0)}" if task.get("why") else ""
-    return ("-", _named(task), [line for line in (task["path"], task["branch"], why) if line], "")
+def _kept(task: KeptWorktree) -> Item:
+    why = f"{task.why}; {words.size(task.size or 0)}" if task.why else ""
+    return ("-", _named(task), [line for line in (task.path, task.branch, why) if line], "")
 
 
-def _merged(found: dict[str, Any]) -> list[Item]:
-    branch = found.get("integration")
+def _merged(found: TeamReport) -> list[Item]:
+    branch = found.integration
     if branch is None:
         return []
-    left = branch["tasks"] - branch["delivered"]
-    head = f"{branch['branch']} has the work of {words.count(branch['tasks'], 'task')}"
-    how = f"interlock merge --all --team {found['team']}" if left else "all of it is merged"
+    left = branch.tasks - branch.delivered
+    head = f"{branch.branch} has the work of {words.count(branch.tasks, 'task')}"
+    how = f"interlock merge --all --team {found.team}" if left else "all of it is merged"
     return [("+", head, [how], "")]
 
 
-def _failed(task: dict[str, Any], team: str) -> Item:
-    first, *rest = str(task["reason"] or "no reason was given").strip().splitlines() or [""]
-    took = f"{words.count(task['runs'], 'run')}, {words.span(task['seconds'])}"
-    more = [first, f"{took}; interlock task retry {task['task_id']} --team {team}"]
+def _failed(task: FailedTask, team: str) -> Item:
+    first, *rest = (task.reason or "no reason was given").strip().splitlines() or [""]
+    took = f"{words.count(task.runs, 'run')}, {words.span(task.seconds)}"
+    more = [first, f"{took}; interlock task retry {task.task_id} --team {team}"]
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 
-def _happened(incidents: list[dict[str, Any]]) -> list[Item]:
+def _happened(incidents: list[Incident]) -> list[Item]:
     told = [_incident(one) for one in incidents]
-    if any(one["outcome"] == "was refused" for one in incidents):
+    if any(one.outcome == "was refused" for one in incidents):
         told.append(("-", ALLOWING, [], ""))
     return told
 
 
-def _incident(one: dict[str, Any]) -> Item:
-    at = str(one["at"])[:16].replace("T", " ")
-    first = str(one["reason"] or "").strip().splitlines()
+def _incident(one: Incident) -> Item:
+    at = one.at[:16].replace("T", " ")
+    first = (one.reason or "").strip().splitlines()
     reason = f": {first[0]}" if first else ""
-    key = f" [{one['key']}]" if one["key"] else ""
-    who = f"{one['task_id']}{key} run {one['run']} ({one['member']}) " if one["run"] else ""
-    head = f"{at} UTC  {who}{one['outcome']}{reason}"
+    key = f" [{one.key}]" if one.key else ""
+    who = f"{one.task_id}{key} run {one.run} ({one.member}) " if one.run else ""
+    head = f"{at} UTC  {who}{one.outcome}{reason}"
     return ("-", head, [], "")
 
 
-def _left(task: dict[str, Any]) -> Item:
-    return ("-", f"{_named(task)} ({task['state']})", [task["why"]], "")
-
-
-def _named(task: dict[str, Any]) -> str:
-    key = f" [{task['key']}]" if task["key"] else ""
-    return f"{task['task_id']}{key} {task['subject']}"
+def _named(task: TaskBrief | KeptWorktree) -> str:
+    key = f" [{task.key}]" if task.key else ""
+    return f"{task.task_id}{key} {task.subject}"
 
 
 def _plain(text: object) -> str:
     """Text that Markdown shows as it is."""
     return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in words.clean(text))
-
-
-def _fence(text: str) -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return fence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from interlock.errors import Forbidden
 from interlock.model.json import Json, fields_of
@@ -12,13 +13,12 @@ SHOWN = (
     "run_id=id task_id number member session started_at ended_at outcome reason heartbeat_at expires_at result "
     "agent_session spent"
 ).split()
-ARTIFACT = ("run", "path", "kind", "size", "sha256")
+ARTIFACT = ("run", "path", "kind", "size", "sha256", "file")
 KEPT = frozenset({"file", "link", "patch"})
 """The kinds that are kept with the run; a `cache` or a `special` file (a socket, a pipe) is only listed."""
 
 
-@dataclass(slots=True, frozen=True)
-class RunOrigin:
+class RunOrigin(NamedTuple):
     """The run that a process belongs to: the member that it acts as, and no other. A check acts for nobody: `member`
     is None. Not `certain`: the process may belong to some run; which one is not known."""
 
@@ -59,7 +59,7 @@ class RunOrigin:
 @dataclass(slots=True, frozen=True)
 class Artifact:
     """A file of a run that is in no commit. `path` is relative to the top of the worktree, with bytes that are
-    not UTF-8 escaped; `size` in bytes and `sha256` are None where nothing is kept."""
+    not UTF-8 escaped. `size` in bytes, `sha256` and `file`, where it is kept, are None where nothing is kept."""
 
     task_id: str
     run: int
@@ -67,47 +67,11 @@ class Artifact:
     kind: str
     size: int | None = None
     sha256: str | None = None
+    file: str | None = None
 
-    def as_dict(self, where: str) -> Json:
-        """All of it; `file` is where it is kept, None where it is not."""
-        return {**fields_of(self, ARTIFACT), "file": where if self.kind in KEPT else None}
-
-
-@dataclass(slots=True, frozen=True)
-class TaskDiff:
-    """What a task with a worktree of its own has changed, as a patch or as a list of files. `merged` is the commit that
-    merged it."""
-
-    task_id: str
-    branch: str
-    base: str
-    merged: str | None
-    diff: str
-
-
-@dataclass(slots=True, frozen=True)
-class MergedTask:
-    """A task whose work a merge brought into a branch; `key` is its key in the plan."""
-
-    task_id: str
-    key: str | None
-    subject: str
-
-
-@dataclass(slots=True)
-class MergeResult:
-    """What a merge into a branch of the user's did, or would do: the branch, its commit `before` and `after`, and what
-    is in the way (files with `conflicts`, and `dirty` ones, whose changes are not committed)."""
-
-    into: str
-    before: str
-    after: str | None
-    merged: bool = False
-    commits: int = 0
-    tasks: list[MergedTask] = field(default_factory=list)
-    conflicts: list[str] = field(default_factory=list)
-    dirty: list[str] = field(default_factory=list)
-    stat: str = ""
+    def as_dict(self) -> Json:
+        """The contract's shape."""
+        return fields_of(self, ARTIFACT)
 
 
 @dataclass(slots=True)
@@ -137,14 +101,14 @@ class Run:
     member: str
     session: str
     started_at: str
-    ended_at: str | None
-    outcome: str | None
-    reason: str | None
-    runner: str | None
-    process: str | None
-    heartbeat_at: str | None
-    expires_at: str | None
-    beats: int
+    ended_at: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    runner: str | None = None
+    process: str | None = None
+    heartbeat_at: str | None = None
+    expires_at: str | None = None
+    beats: int = 0
     result: Json | None = None
     """What it reported, as in `run_result.json`."""
     applied: str | None = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 from interlock.errors import InvalidRequest
 from interlock.model.json import Json, fields_of
-from interlock.model.names import ANY, FULL
+from interlock.model.names import ANY, FULL, LABEL
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -32,6 +33,16 @@ HELD = frozenset({"in-progress", "awaiting-response", "blocked", "review"})
 """States in which a task has an owner."""
 WAITING = frozenset({"awaiting-response", "blocked"})
 """States in which a task waits for a person's answer."""
+COLUMNS = {
+    "next": ("ready", "backlog"),
+    "working": ("in-progress", "review"),
+    "needs-you": ("awaiting-response", "blocked", "deadletter"),
+    "in-review": ("review",),
+    "to-merge": ("review",),
+    "done": ("done", "cancelled"),
+}
+"""The columns of a board and the states in them. What is in review is at work while its check runs, and waits for its
+merge once it was approved."""
 BROKEN = {"deleted": "was deleted", "cancelled": "was cancelled", "deadletter": "failed"}
 """States of a blocker that will not unblock anything by itself (decision 8), with what happened to it."""
 
@@ -53,6 +64,8 @@ FRONT_DOOR = {state: word for state, (_, word) in _WORDS.items()}
 """The front door's word for each state (contract, Task states)."""
 
 PRIORITIES = ("critical", "high", "normal", "low")
+AGELESS = 1e9
+"""Seconds that stand for "never" where waiting makes no task more urgent."""
 TYPES = ("READ_INFO", "REPORT", "IMPLEMENTATION", "WORKFLOW")
 MEASURES = ("turns", "tokens", "cost_usd", "time")
 """What the use of a task or a member is measured in; `time` in seconds."""
@@ -66,7 +79,7 @@ AOF: dict[str, tuple[str, type]] = {
 SHOWN = (
     "id subject body state status owner assignee type priority review verify evidence blocked_by blocks warnings "
     "parent_id group_id project_id run=command env timeout retries limits run_id attempt metadata question output "
-    "context worktree created_at updated_at claimed_at completed_at"
+    "context worktree labels created_at updated_at claimed_at completed_at"
 ).split()
 
 
@@ -97,8 +110,7 @@ def states_named(word: str) -> frozenset[str]:
     return found
 
 
-@dataclass(slots=True, frozen=True)
-class TaskField:
+class TaskField(NamedTuple):
     """What every face needs to know of a field that a new task, or an edit of one, may have.
 
     Attributes:
@@ -111,6 +123,7 @@ class TaskField:
         fixed: it cannot be edited later.
         column: what the task calls it, where that is something else.
         longest: characters of a text, or of each of several.
+        pattern: what it, or each of several, must match.
         most: how many there may be.
         bounds: of a number.
         kind, optional: its type as JSON has it, and whether it may be null; from its annotation.
@@ -125,7 +138,7 @@ class TaskField:
     column: str = ""
     choices: tuple[str, ...] = ()
     longest: int | None = None
-    blank: bool = True
+    pattern: str = ANY
     most: int | None = None
     bounds: tuple[int, int | None] = (0, None)
     kind: Any = str
@@ -133,7 +146,7 @@ class TaskField:
 
     def schema(self) -> Json:
         """Its JSON Schema, without null."""
-        text = _said({"type": "string", "pattern": ANY if self.blank else FULL, "maxLength": self.longest})
+        text = _said({"type": "string", "pattern": self.pattern, "maxLength": self.longest})
         number: Json = {"type": "number", "minimum": self.bounds[0], "maximum": self.bounds[1]}
         values, names = {"type": "number", "minimum": 0}, {"enum": list(self.choices)}
         shapes: dict[Any, Json] = {
@@ -151,7 +164,7 @@ def _said(schema: Json) -> Json:
     return {name: value for name, value in schema.items() if value is not None}
 
 
-class NewTask(TypedDict, total=False):
+class TaskSpec(TypedDict, total=False):
     """What a new task may say beside its subject. This is the only list: the verb, the options of the command line, the
     bodies of requests and the arguments of tools are made from it (`task_fields`)."""
 
@@ -162,27 +175,33 @@ class NewTask(TypedDict, total=False):
     priority: Annotated[str, TaskField("How urgent it is.", default="normal", choices=PRIORITIES, agents=True)]
     assignee: Annotated[str | None, TaskField("The only member that may claim it.", "M", fixed=True, agents=True)]
     blocked_by: Annotated[
-        Sequence[str], TaskField("Tasks it waits for.", "ID …", default=(), fixed=True, blank=False, agents=True)
+        Sequence[str], TaskField("Tasks it waits for.", "ID …", default=(), fixed=True, pattern=FULL, agents=True)
     ]
     review: Annotated[
         str | None, TaskField("Who must approve before it is done: none, human or a member.", "WHO", agents=True)
     ]
     verify: Annotated[
         str | None,
-        TaskField("The command that must succeed before it is done.", "CMD", control=True, blank=False, agents=True),
+        TaskField("The command that must succeed before it is done.", "CMD", control=True, pattern=FULL, agents=True),
     ]
     run: Annotated[
         str | None,
-        TaskField("The command that a shell member runs to do it.", "CMD", control=True, blank=False, column="command"),
+        TaskField(
+            "The command that a shell member runs to do it.", "CMD", control=True, pattern=FULL, column="command"
+        ),
     ]
-    parent_id: Annotated[str | None, TaskField("The task it is a part of.", "ID", fixed=True, blank=False)]
+    parent_id: Annotated[str | None, TaskField("The task it is a part of.", "ID", fixed=True, pattern=FULL)]
     metadata: Annotated[Json | None, TaskField("Your own data; Interlock does not act on it.", "JSON")]
     env: Annotated[
         Sequence[str] | None,
-        TaskField("Variables that its programs may see.", "NAME,…", control=True, blank=False, longest=100, most=100),
+        TaskField("Variables that its programs may see.", "NAME,…", control=True, pattern=FULL, longest=100, most=100),
     ]
     timeout: Annotated[float | None, TaskField("How many seconds one run may take.", "SECONDS", control=True)]
     retries: Annotated[int | None, TaskField("How often it may fail.", "N", control=True, bounds=(0, 1000))]
+    labels: Annotated[
+        Sequence[str] | None,
+        TaskField("Labels that a worker must offer to do it.", "NAME,…", pattern=f"^{LABEL}$", longest=50, most=20),
+    ]
     limits: Annotated[
         Mapping[str, float] | None,
         TaskField("What its runs may use before a person is asked.", "JSON", control=True, choices=MEASURES),
@@ -191,16 +210,23 @@ class NewTask(TypedDict, total=False):
 
 @cache
 def task_fields() -> dict[str, TaskField]:
-    """The fields of `NewTask`, in its order."""
+    """The fields of `TaskSpec`, in its order."""
     found = {}
-    for name, hint in get_type_hints(NewTask, include_extras=True).items():
+    for name, hint in get_type_hints(TaskSpec, include_extras=True).items():
         annotation, described = get_args(hint)
         types = [one for one in get_args(annotation) if one is not NoneType] if NoneType in get_args(annotation) else []
         kind = types[0] if types else annotation
         kinds = {Sequence: list[str], Mapping: dict[str, float], dict: dict[str, Any]}
         kind = kinds.get(get_origin(kind), kind)
-        found[name] = replace(described, column=described.column or name, kind=kind, optional=bool(types))
+        found[name] = described._replace(column=described.column or name, kind=kind, optional=bool(types))
     return found
+
+
+VARYING = (
+    r"(?:\b\d{4}-\d\d-\d\d[T ])?(?<!\d)\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\b\d+(?:\.\d+)? ?[mµ]?s\b|\b0x[0-9a-f]+\b"
+)
+"""What differs between two failures with one reason: dates, times, durations, addresses in memory."""
 
 
 @dataclass(slots=True)
@@ -266,10 +292,14 @@ class Task:
     """AOF's word for `review`, which counts where that says nothing."""
     delegation_depth: int | None = None
     """How often it was handed on."""
+    labels: list[str] | None = None
+    """What a worker must offer to be given it."""
     blocked_by: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     question: Json | None = None
+    linked: bool = field(default=True, compare=False)
+    """False where it is known that it neither waits, or waited, for another task nor another for it."""
 
     @property
     def status(self) -> str:
@@ -285,6 +315,17 @@ class Task:
     def check(self) -> Json | None:
         """How its newest check ended; None where none was run."""
         return next((one for one in reversed(self.evidence) if one["kind"] == "verify"), None)
+
+    @property
+    def cause(self) -> str | None:
+        """All that is known of why it failed, for comparison with others: without its id and what varies by itself."""
+        return self.output and re.sub(VARYING, "", self.output.replace(self.id, ""), flags=re.IGNORECASE)
+
+    @property
+    def epic(self) -> str:
+        """The epic that its plan says it is of, as `epic` of its metadata; empty where nobody says."""
+        found = self.metadata.get("epic")
+        return found if isinstance(found, str) else ""
 
     @property
     def run_id(self) -> str | None:

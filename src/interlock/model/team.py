@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from interlock.model.json import Json, fields_of
 
@@ -11,7 +12,7 @@ MEMBER = "name session_key role status agent type model current_task joined_at l
 
 
 @dataclass(slots=True)
-class Team:
+class TeamRecord:
     """A team's own row. `day` and `day_count` number its tasks; `open_tasks` counts those not final."""
 
     id: str
@@ -65,3 +66,40 @@ class Member:
     def registration(self) -> Json:
         """What `config.json` says of a member: only what changes when members come and go."""
         return fields_of(self, ("name", "session_key", "role", "agent", "type", "model", "joined_at"))
+
+
+class LedgerStart(NamedTuple):
+    """What every transaction and snapshot begins with: the newest event, and the team's name, own settings and
+    directory to work in."""
+
+    head: int
+    at: str
+    team: str
+    settings: Json
+    workdir: str | None
+
+
+class ActingMember(NamedTuple):
+    """A member that acts, as it was found."""
+
+    name: str
+    role: str
+    status: str
+    agent: str | None
+    known: bool
+    """Whether its session had begun and not ended."""
+    delivered: bool
+    """Whether mail was delivered to that session which it has not acknowledged."""
+
+
+@dataclass(slots=True, frozen=True)
+class TeamOverview:
+    """A team with its members, the lead first, and how many tasks are in each state."""
+
+    team: TeamRecord
+    members: list[Member]
+    task_counts: dict[str, int]
+
+    def as_dict(self) -> Json:
+        """The contract's shape: that of `config.json`, with `task_counts`."""
+        return {**self.team.as_dict([one.as_dict() for one in self.members]), "task_counts": self.task_counts}

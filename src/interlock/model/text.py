@@ -33,6 +33,11 @@ def ago(at: str | None, now: float | None = None) -> str:
     return "just now" if passed < 5 else f"{span(int(passed))} ago"
 
 
+def clock(at: float) -> str:
+    """Seconds since the epoch as the time of day that logs, reports and files all show, with its zone."""
+    return time.strftime("%H:%M:%SZ", time.gmtime(at))
+
+
 def programs(found: Sequence[Mapping[str, Any]]) -> str:
     """Programs that run: "gradle (4711), java (4712)"."""
     return ", ".join(f"{one['name']} ({one['pid']})" for one in found)
@@ -117,6 +122,16 @@ def spent(what: Mapping[str, Any]) -> str:
     least = "at least " if what.get("cost_partial") else ""
     parts += [f"{least}{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
     return ", ".join([count(what["turns"], "turn"), *parts]) if parts else ""
+
+
+def stuck(found: Mapping[str, Any]) -> str:
+    """What a run did that got nowhere, by the evidence of `run.stuck`, and what that cost."""
+    if "calls" not in found:
+        return f"no progress in {found.get('turns')} turns"
+    return (
+        f"its last {found['calls']} tool calls, over {span(found['seconds'])}, brought nothing new "
+        f"({named(found['repeated'])}); this turn: {spent(found['spent']) or 'tokens unknown'}"
+    )
 
 
 def gist(text: str) -> str:

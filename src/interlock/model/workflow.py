@@ -16,9 +16,20 @@ NOT_THE_RUNS = "not written by this run, as far as it tells"
 """Why a rollback asks before it restores a file that somebody else has written."""
 
 
+@dataclass(slots=True, frozen=True)
+class WorkflowEntry:
+    """One thing that a run has collected: a decision, a checkpoint, a round of a review, a step. `kind` is where it
+    belongs in the run's document, `key` its name or number there, `n` its place among its kind, `document` its JSON."""
+
+    kind: str
+    key: str
+    n: int
+    document: str
+
+
 @dataclass(slots=True)
 class WorkflowRow:
-    """One run of a workflow. `document` is its whole state; the other fields repeat what is looked for.
+    """One run of a workflow. `document` and `entries` are its whole state; the other fields repeat what is looked for.
 
     `version` counts the writes: a write names the version it replaces, and one that names an older one is refused.
     """
@@ -32,6 +43,7 @@ class WorkflowRow:
     document: Json
     created_at: str
     updated_at: str
+    entries: list[WorkflowEntry] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ def compare(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection[s
         change = TaskChange(task, before)
         if key in again:
             changes.redo.append(change)
-        elif digest(task) == before.digest:
+        elif before.digest in (digest(task), digest(task, data=True)):
             changes.unchanged.append(change)
         elif before.state in OPEN:
             changes.updated.append(change)

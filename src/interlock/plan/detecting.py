@@ -21,20 +21,29 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from interlock.model.names import PROGRAMS
+from interlock.plan.python_project import (
+    PROJECT,
+    Tests,
+    has,
+    needs_installing,
+    new_environment,
+    python_setup,
+    table,
+    tests_of,
+    text,
+    toml,
+)
 
+SUBMODULES = "git submodule update --init --recursive"
+"""Fills in a worktree what `git worktree add` leaves empty."""
 _OPERATOR = re.compile(r"[();<>|&]+")
 _SHELL_WORDS = frozenset("! { if then else elif do while until time exec env command".split())
 _INSTALLED = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
 """Files of an environment that name the place which a project is imported or was installed from."""
-_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
-_TESTING = ("dev", "test", "tests", "testing")
-"""What projects call the extras and groups that their tests need."""
 _LARGEST = 1_000_000
 _BEFORE, _AFTER = r"(?<![\w./~-])", r"(?![\w.-])"
 
@@ -91,45 +100,14 @@ def remedy(program: str, directory: str) -> str:
     name = os.path.basename(program)
     if "node_modules" in program.split("/"):
         return f"Give each worktree its own: `setup: {javascript_setup(directory)}`"
-    if "vendor" in program.split("/") and _has(directory, "composer.json"):
+    if "vendor" in program.split("/") and has(directory, "composer.json"):
         return "Give each worktree its own: `setup: composer install`"
     tool, setup = python_setup(directory)
     if tool == "uv":
         return f"Write `uv run {name}`, which makes an environment in each worktree"
-    if tool == "poetry" or _has(directory, *_PROJECT, "requirements.txt"):
+    if tool == "poetry" or has(directory, *PROJECT, "requirements.txt"):
         return f"Give each worktree its own: `setup: {setup}`, and write `.venv/bin/{name}`"
     return "Write a path relative to `workdir`, and make in `setup` what git ignores"
-
-
-def python_setup(directory: str, *tools: str) -> tuple[str, str]:
-    """What manages the environment of the Python project in `directory` (uv, poetry or pip), and the command that makes
-    one in a worktree, with what its tests need; with pip, these tools are added."""
-    extras, more = _for_tests(directory)
-    if _has(directory, "uv.lock"):
-        return "uv", " ".join(["uv sync", *(f"--extra {name}" for name in extras)])
-    if _has(directory, "poetry.lock"):
-        # It would install into an environment that happens to be active.
-        install = "env -u VIRTUAL_ENV POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install"
-        return "poetry", " ".join([install, *(f"--extras {name}" for name in extras)])
-    listed = [name for name in ("requirements.txt", "requirements-dev.txt", "dev-requirements.txt")
-              if _has(directory, name)]  # fmt: skip
-    itself = ["-e", f".[{','.join(extras)}]" if extras else "."] if _has(directory, *_PROJECT) else []
-    wanted = [*(word for name in listed for word in ("-r", name)), *itself, *more, *tools]
-    return "pip", "python3 -m venv .venv" + (f" && .venv/bin/pip install {shlex.join(wanted)}" if wanted else "")
-
-
-def _for_tests(directory: str) -> tuple[list[str], list[str]]:
-    """The extras of a Python project that its tests need, and the requirements of its groups for them."""
-    try:
-        with open(os.path.join(directory, "pyproject.toml"), "rb") as file:
-            project = tomllib.load(file)
-    except (OSError, ValueError, RecursionError):
-        return [], []
-    about, groups = project.get("project"), project.get("dependency-groups")
-    extras = about.get("optional-dependencies") if isinstance(about, dict) else None
-    named = [groups.get(name) for name in _TESTING] if isinstance(groups, dict) else []
-    wanted = [one for group in named if isinstance(group, list) for one in group if isinstance(one, str)]
-    return [name for name in _TESTING if isinstance(extras, dict) and name in extras], list(dict.fromkeys(wanted))
 
 
 def javascript_setup(directory: str) -> str:
@@ -140,11 +118,7 @@ def javascript_setup(directory: str) -> str:
         "yarn.lock": "yarn install --frozen-lockfile",
         "package-lock.json": "npm ci",
     }
-    return next((line for lock, line in locks.items() if _has(directory, lock)), "npm install --no-package-lock")
-
-
-def _has(directory: str, *names: str) -> bool:
-    return any(os.path.exists(os.path.join(directory, name)) for name in names)
+    return next((line for lock, line in locks.items() if has(directory, lock)), "npm install --no-package-lock")
 
 
 def checkout_of(directory: str) -> str | None:
@@ -196,7 +170,6 @@ def _installed_from(environment: str, top: str, here: str) -> str | None:
     return None
 
 
-_LOCK_BYTES = 4_194_304  # of a lock file, too
 _PATIENCE = 10.0
 
 
@@ -210,6 +183,7 @@ class Findings:
     agents: tuple[str, ...] = ()
     is_git: bool = False
     has_commits: bool = False
+    is_committed: bool = False
     language: str | None = None
     lint_command: str | None = None
     test_command: str | None = None
@@ -232,23 +206,30 @@ def inspect(directory: str) -> Findings:
     is_git = _succeeds(["git", "rev-parse", "--is-inside-work-tree"], directory, says="true")
     committed = is_git and _succeeds(["git", "rev-parse", "--verify", "--quiet", "HEAD:./"], directory)
     kinds = [
-        _make(directory),
         _python(directory, committed),
         _javascript(directory, committed),
         _rust(directory),
         _go(directory),
+        *_java(directory),
     ]
+    # What a Makefile starts is not known: it is left out where that may need what its worktrees are without.
+    makefile = next((name for name in ("GNUmakefile", "makefile", "Makefile") if has(directory, name)), None)
+    own = any(kind.setup and kind.test for kind in kinds)
+    if makefile and shutil.which("make") and (not own or ".venv/" in text(directory, makefile)):
+        kinds.insert(0, _make(text(directory, makefile)))
+    parts = [SUBMODULES] if committed and has(directory, ".gitmodules") else []
     return Findings(
         directory=directory,
         name=team_name(os.path.basename(directory)),
         agents=tuple(agent for agent in PROGRAMS if shutil.which(agent)),
         is_git=is_git,
         has_commits=is_git and _succeeds(["git", "rev-parse", "--verify", "--quiet", "HEAD"], directory),
+        is_committed=committed,
         language=next((kind.language for kind in kinds if kind.language), None),
         lint_command=next((kind.lint for kind in kinds if kind.lint), None),
         test_command=next((kind.test for kind in kinds if kind.test), None),
         build_command=next((kind.build for kind in kinds if kind.build), None),
-        setup=" && ".join(kind.setup for kind in kinds if kind.setup) or None,
+        setup=" && ".join([*parts, *(kind.setup for kind in kinds if kind.setup)]) or None,
     )
 
 
@@ -258,11 +239,8 @@ def team_name(directory: str) -> str:
     return plain[:50].rstrip("-_") or "team"
 
 
-def _make(directory: str) -> _Commands:
-    name = next((name for name in ("GNUmakefile", "makefile", "Makefile") if _has(directory, name)), None)
-    if name is None or not shutil.which("make"):
-        return _Commands()
-    targets = set(re.findall(r"^(test|check|lint|build)\s*:(?![:=])", _text(directory, name), re.MULTILINE))
+def _make(makefile: str) -> _Commands:
+    targets = set(re.findall(r"^(test|check|lint|build)\s*:(?![:=])", makefile, re.MULTILINE))
     test = next((target for target in ("test", "check") if target in targets), None)
     return _Commands(
         lint="make lint" if "lint" in targets else None,
@@ -272,45 +250,61 @@ def _make(directory: str) -> _Commands:
 
 
 def _python(directory: str, committed: bool) -> _Commands:
-    project = _toml(directory, "pyproject.toml")
-    marks = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "requirements.txt")
-    if not any(_has(directory, mark) for mark in marks):
+    tests = tests_of(directory)
+    marks = (*PROJECT, "pytest.ini", "requirements.txt", "tox.ini", "noxfile.py")
+    if tests is None and not has(directory, *marks):
         return _Commands()
-    tools = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
-    tests = next((name for name in ("tests", "test") if os.path.isdir(os.path.join(directory, name))), None)
-    files = [name for name in _names(directory, tests) if re.fullmatch(r"test_.*\.py", name)] if tests else []
-    uses_ruff = "ruff" in tools or _has(directory, "ruff.toml") or _has(directory, ".ruff.toml")
-    uses_pytest = bool(files) or "pytest" in tools or _has(directory, "pytest.ini")
-    wanted = [tool for tool, used in (("ruff", uses_ruff), ("pytest", uses_pytest)) if used]
-    found = {tool: start for tool in wanted if (start := _python_tool(directory, tool))}
-    uses_unittest = any("unittest" in _text(directory, os.path.join(tests or "", name)) for name in files[:20])
-    python = _python_program(directory) if uses_unittest else None
-    found |= {"python": python} if python else {}
-    setup = _python_environment(directory, wanted, found) if committed else None
-    lint, test = found.get("ruff"), found.get("pytest")
-    command = f"{test} -q" if test else None
-    if test is None and "python" in found:
-        command = f"{found['python']} -m unittest discover -s {tests}"
-    return _Commands("python", lint and f"{lint} check .", command, setup=setup)
+    uses_ruff = "ruff" in table(toml(directory, "pyproject.toml"), "tool") or has(directory, "ruff.toml", ".ruff.toml")
+    found = {"ruff": start} if uses_ruff and (start := _python_tool(directory, "ruff")) else {}
+    tool = _tool_for(tests, directory, found) if tests else None
+    setup = _python_environment(directory, tool, found, uses_ruff) if committed else None
+    start, arguments = found.get(tool or ""), tests.arguments if tests else ""
+    if tool == "pytest":
+        arguments = "-q"
+    lint = f"{found['ruff']} check ." if "ruff" in found else None
+    return _Commands("python", lint, f"{start} {arguments}" if start else None, setup=setup)
 
 
-def _python_environment(directory: str, wanted: list[str], found: dict[str, str]) -> str | None:
-    """The command that makes an environment in a worktree, where it needs one of its own: the project has one, or a
-    program would run in another that has it installed from the checkout. The programs are then those of it."""
-    manager, setup = python_setup(directory)
+def _tool_for(tests: Tests, directory: str, found: dict[str, str]) -> str:
+    """The program that starts the tests, noted in `found` where it is here. Where pytest is, it runs any tests."""
+    locked = has(directory, "uv.lock", "poetry.lock")
+    there = not locked or any('\nname = "pytest"\n' in text(directory, f"{one}.lock") for one in ("uv", "poetry"))
+    usable = tests.tool == "pytest" or (tests.tool == "unittest" and there)
+    if usable and (start := _python_tool(directory, "pytest")):
+        found["pytest"] = start
+        return "pytest"
+    if tests.tool == "unittest":
+        found |= {"python": python} if (python := _python_program(directory)) else {}
+        return "python"
+    found |= {tests.tool: start} if (start := _python_tool(directory, tests.tool)) else {}
+    return tests.tool
+
+
+def _python_environment(directory: str, tool: str | None, found: dict[str, str], uses_ruff: bool) -> str | None:
+    """The command that makes an environment in a worktree, where it needs one of its own: the project is installed, or
+    a program is missing, or would run in another environment that has the project installed from the checkout. The
+    programs are then those of it."""
+    wanted = [tool] if tool else ["ruff"] if uses_ruff else []
+    manager, setup = python_setup(directory, here=True)
     if manager != "pip":
-        locked = _text(directory, f"{manager}.lock")
-        there = shutil.which(manager) is not None
-        names = [*(found.keys() & {"python"}), *(one for one in wanted if f'\nname = "{one}"\n' in locked)]
+        locked = text(directory, f"{manager}.lock")
         found.clear()
-        found.update({name: f"uv run {name}" if manager == "uv" else f".venv/bin/{name}" for name in names if there})
-        return setup if there else None
+        for one in wanted:
+            with_it = "" if one == "python" or f'\nname = "{one}"\n' in locked else f"--with {one} "
+            if manager == "uv" and (one == tool or not with_it):
+                found[one] = f"uv run {with_it}{one}"
+            elif manager == "poetry" and not with_it:
+                found[one] = f".venv/bin/{one}"
+        return setup
     top, search = checkout_of(directory), os.environ.get("PATH", os.defpath)
-    own = any(_has(directory, name) for name in (".venv/pyvenv.cfg", "venv/pyvenv.cfg"))
-    if not own and not any(top and elsewhere(one, directory, top=top, search=search) for one in found.values()):
+    own = has(directory, ".venv/pyvenv.cfg", "venv/pyvenv.cfg")
+    astray = any(top and elsewhere(one, directory, top=top, search=search) for one in found.values())
+    if not (own or astray or (tool is not None and (tool not in found or needs_installing(directory)))):
         return None
-    found.update({name: f".venv/bin/{name}" for name in found})
-    return python_setup(directory, *(name for name in found if name != "python"))[1]
+    found.update({one: f".venv/bin/{one}" for one in wanted})
+    if tool in ("tox", "nox"):  # They make environments of their own for the project.
+        return new_environment(*wanted, here=True)
+    return python_setup(directory, *(one for one in wanted if one != "python"), here=True)[1]
 
 
 def _python_program(directory: str) -> str | None:
@@ -320,24 +314,23 @@ def _python_program(directory: str) -> str | None:
 
 
 def _python_tool(directory: str, tool: str) -> str | None:
-    """How to start a tool: from the project's own environment, from PATH, or as a module."""
+    """How to start a tool: from the project's own environment, as a module, or from PATH. A module of pytest's has the
+    project on its search path."""
     if os.access(os.path.join(directory, ".venv", "bin", tool), os.X_OK):
         return f".venv/bin/{tool}"
-    if shutil.which(tool):
-        return tool
     search = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({tool!r}) is None)"
     for python in ("python3", "python"):
         # -I keeps the directory off the search path, so nothing in it is imported.
         if shutil.which(python) and _succeeds([python, "-I", "-c", search], directory):
             return f"{python} -m {tool}"
-    return None
+    return tool if shutil.which(tool) else None
 
 
 def _javascript(directory: str, committed: bool) -> _Commands:
-    if not _has(directory, "package.json"):
+    if not has(directory, "package.json"):
         return _Commands()
     try:
-        package = json.loads(_text(directory, "package.json"))
+        package = json.loads(text(directory, "package.json"))
     except (ValueError, RecursionError):
         return _Commands("javascript")
     if not isinstance(package, dict):
@@ -360,42 +353,30 @@ def _javascript(directory: str, committed: bool) -> _Commands:
 
 
 def _rust(directory: str) -> _Commands:
-    if not _has(directory, "Cargo.toml"):
+    if not has(directory, "Cargo.toml"):
         return _Commands()
     if not shutil.which("cargo"):
         return _Commands("rust")
     return _Commands("rust", "cargo clippy" if shutil.which("cargo-clippy") else None, "cargo test", "cargo build")
 
 
+def _java(directory: str) -> Iterator[_Commands]:
+    for marks, wrapper, program, test, build in (
+        (("pom.xml",), "./mvnw", "mvn", "-q -B test", "-q -B -DskipTests package"),
+        (("build.gradle", "build.gradle.kts"), "./gradlew", "gradle", "-q test", "-q assemble"),
+    ):
+        if has(directory, *marks):
+            own = os.access(os.path.join(directory, wrapper), os.X_OK)
+            start = wrapper if own else program if shutil.which(program) else None
+            yield _Commands("java", None, start and f"{start} {test}", start and f"{start} {build}")
+
+
 def _go(directory: str) -> _Commands:
-    if not _has(directory, "go.mod"):
+    if not has(directory, "go.mod"):
         return _Commands()
     if not shutil.which("go"):
         return _Commands("go")
     return _Commands("go", "go vet ./...", "go test ./...", "go build ./...")
-
-
-def _names(directory: str, folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(directory, folder)))
-    except OSError:
-        return []
-
-
-def _text(directory: str, name: str) -> str:
-    """The beginning of a file, as far as it can be read."""
-    try:
-        with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
-            return file.read(_LOCK_BYTES)
-    except OSError:
-        return ""
-
-
-def _toml(directory: str, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(_text(directory, name))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
 
 
 def _succeeds(command: list[str], directory: str, says: str | None = None) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,7 +28,6 @@ from interlock.plan.schema import (
     PlanFile,
     Section,
     TaskSection,
-    nearest,
     short,
 )
 
@@ -43,9 +43,9 @@ class Faults:
         self.path = path
         self._found: list[dict[str, Any]] = []
 
-    def add(self, line: int | None, message: str, **more: int) -> None:
-        """Note one fault; the same one at the same line counts once."""
-        fault = {"path": self.path, "line": line, **more, "message": message}
+    def add(self, line: int | None, message: str, *, path: str | None = None, **more: int) -> None:
+        """Note one fault, of another file where one is named; the same one at the same line counts once."""
+        fault = {"path": path or self.path, "line": line, **more, "message": message}
         if fault not in self._found[-MOST_SHOWN:] and len(self._found) < MOST_FAULTS:
             self._found.append(fault)
 
@@ -54,11 +54,11 @@ class Faults:
 
     def error(self) -> PlanError:
         """All of it as one error."""
-        faults = sorted(self._found, key=lambda fault: fault["line"] or 0)
+        faults = sorted(self._found, key=lambda fault: (fault["path"], fault["line"] or 0))
         shown = []
         for fault in faults[:MOST_SHOWN]:
             place = [str(fault[part]) for part in ("line", "column") if fault.get(part) is not None]
-            shown.append(f"  {':'.join([self.path, *place])}: {fault['message']}")
+            shown.append(f"  {':'.join([str(fault['path']), *place])}: {fault['message']}")
         if len(faults) > MOST_SHOWN:
             shown.append(f"  and {len(faults) - MOST_SHOWN} more")
         count = "1 error" if len(faults) == 1 else f"{len(faults)} errors"
@@ -113,6 +113,17 @@ def worded(error: ValidationError, texts: Mapping[Location, str]) -> Iterator[tu
         yield place, message, one["type"] == "extra_forbidden"
 
 
+def meant(section: type[Section], name: str) -> str | None:
+    """The key of that section that somebody may have meant with a name that is none."""
+    names, plain = _names(section), name.lower().replace("-", "_")
+    known = plain if plain in names else section.OTHER_NAMES.get(plain)
+    return known or next(iter(get_close_matches(name, names, n=1)), None)
+
+
+def _names(section: type[Section]) -> list[str]:
+    return [field.alias or key for key, field in section.model_fields.items()]
+
+
 def _key_words(place: Location, name: str) -> str:
     if name in RESERVED:
         return f'"{name}" is reserved; call that member something else'
@@ -131,18 +142,16 @@ def _words(
     if kind in ("extra_forbidden", "missing"):
         section, name, around = section_at(place[:-1]), str(place[-1]), named(place[:-1])
         if kind == "missing":
-            return f"{around} has no `{name}:`. {section.model_fields[name].description}"
-        names = [field.alias or key for key, field in section.model_fields.items()]
-        plain = name.lower().replace("-", "_")
-        meant = plain if plain in names else section.OTHER_NAMES.get(plain)
-        hint = f' Did you mean "{meant}"?' if meant else nearest(name, names) or f" There are: {', '.join(names)}"
-        return f'unknown key "{short(name)}" in {around}.{hint}'
+            what = str(section.model_fields[name].description)
+            return f"{around} has no `{name}:` ({what[0].lower()}{what[1:].rstrip('.')})"
+        known = meant(section, name)
+        hint = f'Did you mean "{known}"?' if known else f"There are: {', '.join(_names(section))}"
+        return f'unknown key "{short(name)}" in {around}. {hint}'
     if kind in ("model_type", "dict_type"):
         if place in (("members",), ("tasks",)):
             example = "name: {agent: shell}" if place[0] == "members" else "key: {subject: …, run: …}"
             return f"{where} must be a mapping such as `{example}`; this is {this}"
-        names = [field.alias or key for key, field in section_at(place).model_fields.items()]
-        return f"{where} must be a mapping of {', '.join(names)}; this is {this}"
+        return f"{where} must be a mapping of {', '.join(_names(section_at(place)))}; this is {this}"
     if kind == "too_short":
         return f"a plan needs at least one {str(place[0])[:-1]}"
     if kind == "too_long":

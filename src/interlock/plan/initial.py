@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 from interlock.errors import InvalidRequest, StorageError
 from interlock.model.names import PROGRAMS
@@ -26,15 +27,16 @@ def write_team(findings: Findings) -> str:
     )
 
 
-def write_plan(findings: Findings) -> str:
-    """The text of a plan for what was found: two to four commands in order, and an agent's task to uncomment."""
+def write_plan(findings: Findings, agent: str | None = None) -> str:
+    """The text of a plan for what was found: one to four commands in order, and a task for an agent. That one is there
+    for `agent`, as a plan writes it; without one it is a comment."""
     tasks = _tasks(findings)
-    agent = findings.agents[0] if findings.agents else PROGRAMS[0]
-    last = tasks[-1][0]
+    keys = [key for key, *_ in tasks]
+    last = "test" if "test" in keys else keys[-1]
     check = findings.test_command or findings.lint_command
     lines = [
-        "# A first plan. It runs as it stands:   interlock run plan.yaml",
-        "# Run it again and it goes on where it stopped; what is done stays done.",
+        "# A first plan. It runs as it is:   interlock run plan.yaml",
+        "# Run it again to continue it; what is done stays done. After a change: interlock plan check plan.yaml",
         "# Every key there is:                   interlock plan --schema",
         "",
         f"team: {json.dumps(findings.name)}",
@@ -44,39 +46,47 @@ def write_plan(findings: Findings) -> str:
         "",
         "members:",
         "  ada: {agent: shell}         # carries out the `run` of a task; needs no model",
-        _agents_found(findings),
-        f"  # bob: {{agent: {agent}, permissions: workspace}}",
+        *_worker(findings, agent),
         "",
         "tasks:",
     ]
-    for position, (key, subject, command) in enumerate(tasks):
-        lines += [f"  {key}:", f"    subject: {subject}", f"    run: {json.dumps(command)}"]
-        if position:
-            lines.append(f"    blocked_by: [{tasks[position - 1][0]}]")
+    for key, subject, command in tasks:
+        lines += [
+            f"  {key}:",
+            f"    subject: {subject}",
+            f"    run: {json.dumps(command)}   # done when it exits with 0",
+        ]
+        if key == "build" and "test" in keys:
+            lines.append("    blocked_by: [test]")
         if key in CHECKS:
             lines.append(
                 "    retries: 0                # a check that fails now fails again; nothing is gained by trying"
             )
         lines.append("")
     lines += [
-        "  # A task for an agent: take away the # here and before its member above.",
-        "  # The task is done only when `verify` succeeds; otherwise the agent gets its output and tries again.",
-        "  #",
-        "  # notes:",
-        "  #   subject: Write down how this project is built and tested",
-        "  #   body: |",
-        "  #     Read the project and write NOTES.md: what it is for, how to set it up, how to test it.",
-        "  #     At most one page. Change no other file.",
-        "  #   assignee: bob",
-        f"  #   verify: {json.dumps('test -s NOTES.md' + (f' && {check}' if check else ''))}",
-        "  #   review: human             # somebody approves it; `none` to do without",
-        f"  #   blocked_by: [{last}]",
+        "  # What you want done, in `body`. `verify` judges it, not the agent: Interlock runs it when the agent is",
+        "  # done, and hands its output back until it succeeds, three times at most.",
     ]
-    return "\n".join(lines) + "\n"
+    own = [
+        "notes:",
+        "  subject: Write down how this project is built and tested",
+        "  body: |",
+        "    Read the project and write NOTES.md: what it is for, how to set it up, how to test it.",
+        "    At most one page. Change no other file.",
+        "  assignee: bob",
+        f"  verify: {json.dumps('test -s NOTES.md' + (f' && {check}' if check else ''))}",
+        "  # review: human             # a person approves it as well",
+        f"  blocked_by: [{last}]",
+    ]
+    if agent is not None:
+        return "\n".join([*lines, *(f"  {line}" for line in own)]) + "\n"
+    lines += ["  # To use it, take away the # here and before its member above.", "  #"]
+    return "\n".join([*lines, *(f"  # {line}" for line in own)]) + "\n"
 
 
-def initialise(directory: str) -> FirstPlan:
-    """Write `interlock.toml` and `plan.yaml` into `directory`; answer what was found there.
+def initialise(directory: str, agent: str | None = None, *, team: str | None = None) -> FirstPlan:
+    """Write `interlock.toml` and `plan.yaml` into `directory`; answer what was found there. The plan has a task for
+    `agent`, as a plan writes it, where one is given. `team` is by default named after the directory.
 
     Raises:
         InvalidRequest: `directory` is none, or one of the files is there already; nothing was written then.
@@ -84,14 +94,16 @@ def initialise(directory: str) -> FirstPlan:
     """
     if not os.path.isdir(directory):
         raise InvalidRequest(f"There is no directory {directory}. Create it first.", path=directory)
-    team, plan = (os.path.join(directory, name) for name in (TEAM_FILE, PLAN_FILE))
-    present = [path for path in (team, plan) if os.path.lexists(path)]
+    team_file, plan = (os.path.join(directory, name) for name in (TEAM_FILE, PLAN_FILE))
+    present = [path for path in (team_file, plan) if os.path.lexists(path)]
     if present:
         raise _present(present)
     findings = inspect(directory)
+    if team is not None:
+        findings = replace(findings, name=team)
     written: list[str] = []
     try:
-        for path, text in ((team, write_team(findings)), (plan, write_plan(findings))):
+        for path, text in ((team_file, write_team(findings)), (plan, write_plan(findings, agent))):
             with open(path, "x", encoding="utf-8") as file:
                 written.append(path)
                 file.write(text)
@@ -104,7 +116,8 @@ def initialise(directory: str) -> FirstPlan:
             f"{error.filename or directory} cannot be written: {error.strerror}.", path=directory
         ) from error
     return FirstPlan(
-        findings.name, (team, plan), findings.agents, findings.is_git, findings.language, findings.lint_command,
+        findings.name, (team_file, plan), findings.agents, findings.is_git, findings.is_committed,
+        findings.language, findings.lint_command,
         findings.test_command, findings.build_command, findings.setup,
     )  # fmt: skip
 
@@ -112,44 +125,52 @@ def initialise(directory: str) -> FirstPlan:
 def _present(paths: list[str]) -> InvalidRequest:
     one = len(paths) == 1
     message = (
-        f"{' and '.join(paths)} {'is' if one else 'are'} there already; nothing was written. Go on with what is there, "
-        f"or move {'it' if one else 'them'} away first."
+        f"{' and '.join(paths)} {'is' if one else 'are'} there already; nothing was written. Continue with what is "
+        f"there, or move {'it' if one else 'them'} away first."
     )
     return InvalidRequest(message, paths=paths)
 
 
 def _isolated(findings: Findings) -> list[str]:
-    if findings.setup is None:
-        return []
-    return [
-        "isolation: worktree           # each task works in a copy of what is committed, merged when it is done",
-        f"setup: {json.dumps(findings.setup)}   # makes what git ignores, in each copy",
-    ]
+    lines = []
+    if findings.is_committed:
+        lines.append("isolation: worktree           # each task works in a copy of what is committed; its work reaches")
+        lines.append("                              # your branch by `interlock merge --all`, never before")
+    if findings.setup:
+        lines.append(f"setup: {json.dumps(findings.setup)}   # makes what git ignores, in each copy")
+    return lines
 
 
-def _agents_found(findings: Findings) -> str:
+def _worker(findings: Findings, agent: str | None) -> list[str]:
+    """The member that gets a task in words, or the lines that say how to have one."""
+    if agent is not None:
+        own = "" if agent.startswith("{") else ", permissions: workspace"
+        return [f"  bob: {{agent: {agent}{own}}}"]
     if findings.agents:
-        return f"  # Found on this machine: {', '.join(findings.agents)}. To let one take part:"
-    return f"  # No agent program was found on this machine. Once you have one ({', '.join(PROGRAMS)}):"
+        said = f"  # Found on this machine: {', '.join(findings.agents)}. To let one take part:"
+    else:
+        said = f"  # No agent program was found on this machine. Once you have one ({', '.join(PROGRAMS)}):"
+    return [
+        said,
+        f"  # bob: {{agent: {findings.agents[0] if findings.agents else PROGRAMS[0]}, permissions: workspace}}",
+    ]
 
 
 def _tasks(findings: Findings) -> list[tuple[str, str, str]]:
     """(key, subject, command) of each task, in order."""
+    # Each task has a copy of its own, where setup is run, and a linter is seldom pinned: the tests are what counts.
+    only_tests = bool(findings.setup and findings.test_command)
     found = [
-        ("lint", "Lint the sources", findings.lint_command),
+        ("lint", "Lint the sources", None if only_tests else findings.lint_command),
         ("test", "Run the tests", findings.test_command),
-        ("build", "Build it", findings.build_command),
+        ("build", "Build it", None if only_tests else findings.build_command),
     ]
-    if findings.setup and sum(command is not None for *_, command in found) > 1:
-        return [(key, subject, command) for key, subject, command in found if command]
+    tasks = [(key, subject, command) for key, subject, command in found if command]
+    if findings.is_committed:
+        return tasks or [("latest", "Show the latest commit", "git log -1 --oneline")]
     first = (
         ("look", "See what has changed", "git status --short")
-        if findings.is_git and not findings.setup
+        if findings.is_git
         else ("look", "See what is here", "ls")
     )
-    tasks = [first] + [(key, subject, command) for key, subject, command in found if command]
-    if len(tasks) > 1:
-        return tasks
-    if findings.has_commits:
-        return [*tasks, ("latest", "Show the latest commit", "git log -1 --oneline")]
-    return [*tasks, ("size", "See how much there is", "du -sk .")]
+    return [first, *(tasks or [("size", "See how much there is", "du -sk .")])]

@@ -74,8 +74,9 @@ Answer with the whole plan again, corrected, in one fenced block that begins wit
 
 def request(goal: str, findings: Findings, name: str, agent: str) -> str:
     """What the agent is asked. `agent` is how a plan names it, `name` what a member with it may be called."""
+    quoted = "\n".join(f"> {line}" for line in goal.strip().splitlines())
     return _FORMAT.format(
-        goal=_quoted(goal), directory=findings.directory, facts="\n".join(_facts(findings)), name=name, agent=agent,
+        goal=quoted, directory=findings.directory, facts="\n".join(_facts(findings)), name=name, agent=agent,
         refused=", ".join(REFUSED),
     )  # fmt: skip
 
@@ -144,10 +145,6 @@ def file_name(goal: str, directory: str, taken: Sequence[str]) -> str:
         if name not in taken and not os.path.lexists(path):
             return path
         number += 1
-
-
-def _quoted(goal: str) -> str:
-    return "\n".join(f"> {line}" for line in goal.strip().splitlines())
 
 
 def _facts(findings: Findings) -> list[str]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from interlock.errors import PlanError
 from interlock.model.plan import Plan, PlanLimits, PlanMember, PlanTask
-from interlock.plan.faults import Faults, Location, YamlDocument, described, read_yaml, worded
+from interlock.plan.faults import Faults, Location, YamlDocument, described, meant, read_yaml, section_at, worded
 from interlock.plan.rules import PlanRules
-from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, PlanFile
+from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, MemberSection, PlanFile, Section, TaskSection
+
+S = TypeVar("S", bound=Section)
 
 LARGEST = 1_048_576
 """The largest plan file, in bytes."""
@@ -26,30 +29,38 @@ def load(path: str) -> Plan:
             as `{path, line, message}`; `line` counts from 1 and is None where the file itself is at fault.
     """
     faults = Faults(path)
+    plan = read(path, faults)
+    if plan is None or faults:
+        raise faults.error()
+    return plan
+
+
+def read(path: str, faults: Faults) -> Plan | None:
+    """Read what can be known of the plan in the file at `path`, without the members, tasks and values that have faults;
+    these are added to `faults`. None where nothing can be known."""
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except FileNotFoundError:
         faults.add(None, "there is no such file. `interlock init` writes a plan to begin with")
-        raise faults.error() from None
+        return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         faults.add(None, f"the file cannot be read: {reason}. Check the path and its permissions")
-        raise faults.error() from error
+        return None
     if len(content) > LARGEST:
         faults.add(None, f"the file is larger than {LARGEST:,} bytes; divide the work into several plans")
-        raise faults.error()
+        return None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         faults.add(line, "the file is not UTF-8; save it as UTF-8")
-        raise faults.error() from None
-    plan = parse(text, path)
-    if not os.path.isdir(plan.workdir):
+        return None
+    plan = _parsed(text, path, faults)
+    if plan is not None and not os.path.isdir(plan.workdir):
         message = f"workdir: there is no directory {plan.workdir}. Create it or name another"
         faults.add(plan.lines.get("workdir"), message)
-        raise faults.error()
     return plan
 
 
@@ -63,26 +74,31 @@ def parse(text: str, path: str) -> Plan:
         PlanError: as for `load`.
     """
     faults = Faults(path)
+    plan = _parsed(text, path, faults)
+    if plan is None or faults:
+        raise faults.error()
+    return plan
+
+
+def _parsed(text: str, path: str, faults: Faults) -> Plan | None:
     if len(text) > LARGEST:
         faults.add(None, f"the plan is larger than {LARGEST:,} bytes; divide the work into several plans")
-        raise faults.error()
+        return None
     document = read_yaml(text, faults)
     if document is None:
-        raise faults.error()
+        return None
     if document.data is None and not faults:
         faults.add(1, "the file is empty; a plan has members and tasks. `interlock init` writes one to begin with")
     elif not isinstance(document.data, dict):
         what = described(document.data, document.texts.get(()))
         faults.add(1, f"a plan is a mapping of team, members, tasks and more; this is {what}")
     if not isinstance(document.data, dict):
-        raise faults.error()
+        return None
     file, refused = _validated(document, faults)
     PlanRules(document, refused, faults).check()
     stem = os.path.splitext(os.path.basename(path))[0]
     if ("team",) not in document.lines and not re.fullmatch(NAME, stem):
         faults.add(1, f'the plan has no team, and "{stem}" cannot be its name. Add `team: NAME`: {NAME_RULE}')
-    if file is None or faults:
-        raise faults.error()
     return _plan(file, document, path, stem)
 
 
@@ -95,21 +111,24 @@ def faults_of(text: str, path: str) -> list[dict[str, Any]]:
     return []
 
 
-def _validated(document: YamlDocument, faults: Faults) -> tuple[PlanFile | None, set[Location]]:
-    """The file by its model, and what was refused, which is taken out of the document's data."""
+def _validated(document: YamlDocument, faults: Faults) -> tuple[PlanFile, set[Location]]:
+    """The file by its model, as far as it keeps to it, and what was refused, which is taken out of the document's
+    data."""
     try:
-        return PlanFile.model_validate(document.data), document.empty
+        return _known(PlanFile.model_validate(document.data), document.empty), document.empty
     except ValidationError as error:
         found = list(worded(error, document.texts))
     for place, message, _ in found:
         if place not in document.empty:
             faults.add(document.line(place), message)
-    refused = set(document.empty)
+    refused, doubtful = set(document.empty), set(document.empty)
     # The last items first, so that the positions of the others stay.
     for place, _, unknown in reversed(found):
         if place[-1] == "[key]":
             continue
         refused.add(place[:-1] if unknown else place)
+        name = meant(section_at(place[:-1]), str(place[-1])) if unknown else None
+        doubtful.add((*place[:-1], name or "") if unknown else place)
         holder: Any = document.data
         for part in place[:-1]:
             holder = holder[part]
@@ -119,7 +138,32 @@ def _validated(document: YamlDocument, faults: Faults) -> tuple[PlanFile | None,
             holder.pop(int(place[-1]))
         else:
             holder.pop(place[-1], None)
-    return None, refused
+    data = {**document.data, "members": {"ada": {"agent": "shell"}}, "tasks": {"one": {"run": "true"}}}
+    file = PlanFile.model_validate(data).model_copy(update={
+        "members": _sound(MemberSection, document.data.get("members")),
+        "tasks": _sound(TaskSection, document.data.get("tasks")),
+    })  # fmt: skip
+    return _known(file, doubtful), refused
+
+
+def _sound(model: type[S], sections: dict[str, Any] | None) -> dict[str, S]:
+    """Those of the sections that can be read without what was refused in them."""
+    found = {}
+    for name, section in (sections or {}).items():
+        with suppress(ValidationError):
+            found[name] = model.model_validate(section)
+    return found
+
+
+def _known(file: PlanFile, doubtful: set[Location]) -> PlanFile:
+    """The file without commands that are `doubtful`; where it is open what the others would find, as if a setup made
+    it: an unknown key may be any."""
+    for _, key, name in [place for place in doubtful if len(place) == 3 and place[2] in ("run", "verify")]:
+        if key in file.tasks:
+            left = {str(name): False if name == "verify" else None}
+            file.tasks[str(key)] = file.tasks[str(key)].model_copy(update=left)
+    decisive = {("workdir",), ("setup",), ("copy",), ("isolation",), ("",)} & doubtful
+    return file.model_copy(update={"setup": file.setup or "true", "isolation": None}) if decisive else file
 
 
 def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
@@ -158,7 +202,9 @@ def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
             retries=file.retries if task.retries is None else task.retries,
             env=_once(file.env if task.env is None else task.env),
             timeout=task.timeout,
+            labels=_once(task.labels),
             limits=_limits(task.limits),
+            metadata=task.metadata or {},
             line=document.line(place),
             lines=lines.get(place, {}),
         )

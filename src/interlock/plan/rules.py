@@ -71,10 +71,11 @@ class PlanRules:
         if not members:
             return
         runs, able, assignee = self._has(("tasks", key), "run"), self._able(key, members), task.get("assignee")
+        remedy = "Add a member such as `bob: {agent: claude}`, or give the task a run command"
         if runs:
-            remedy = "Add a member such as `ada: {agent: shell}`"
-        else:
-            remedy = "Add a member such as `bob: {agent: claude}`, or give the task a run command"
+            meant = [name for name, one in members.items() if nearest(str(one.get("agent")), ["shell"])]
+            # Whoever misspelt `shell` is told so where the agent is looked for.
+            able, remedy = able or meant, "Add a member such as `ada: {agent: shell}`"
         if assignee is not None and assignee not in members:
             message = f'task "{key}" has the unknown assignee "{assignee}".{_members(assignee, members)}'
             self._add(("tasks", key, "assignee"), message)
@@ -140,4 +141,4 @@ class PlanRules:
 
 
 def _members(name: str, names: Mapping[str, object]) -> str:
-    return nearest(name, names) or f" Members: {', '.join(list(names)[:20])}"
+    return nearest(name, names) or f" Members: {', '.join([one for one in names if one][:20])}"

@@ -29,7 +29,9 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from interlock.model.names import LABEL, LABEL_RULE
 from interlock.model.plan import Isolation, Priority
+from interlock.model.task import TYPES
 from interlock.settings import PERMISSIONS
 
 NAME = r"[a-z0-9][a-z0-9_-]{0,49}"
@@ -199,6 +201,7 @@ Dollars = Annotated[
 """A number that stays the integer it was written as: it is part of a task's digest."""
 Variable = Annotated[str, TextRule(longest=200, one_line=True, pattern=VARIABLE, rule=VARIABLE_RULE)]
 Variables = Annotated[list[Variable], Field(max_length=200)]
+Label = Annotated[str, TextRule(longest=50, one_line=True, pattern=LABEL, rule=LABEL_RULE)]
 MemberName = Annotated[str, TextRule(pattern=NAME, rule=NAME_RULE), AfterValidator(_not_reserved)]
 TaskKey = Annotated[str, TextRule(pattern=KEY, rule=KEY_RULE)]
 
@@ -269,16 +272,20 @@ class TaskSection(Section):
     """Who approves the result: `none` (default), `human`, or a member other than the assignee."""
     priority: Annotated[Priority, TextRule(choices=get_args(Priority))] | None = None
     """Which of several ready tasks goes first; `normal` unless given."""
-    type: Kind | None = None
-    """The kind of task, in your own words."""
+    type: Annotated[str, TextRule(choices=TYPES)] | None = None
+    """What kind of work it is; other kinds are `labels`."""
     limits: LimitsSection | None = None
     """What all its runs may use together before a person is asked."""
     retries: Retries | None = None
     """Failed attempts before it is given up."""
     env: Variables | None = None
     """Names of environment variables its commands may see, instead of the plan's."""
+    labels: Annotated[list[Label], Field(max_length=20)] | None = None
+    """Labels that a worker must offer to be given it, such as gpu; any worker will do unless given."""
     timeout: Seconds | None = None
     """How long one attempt may take, such as 30s, 10m or 1h."""
+    metadata: Annotated[dict[Line, Line], Field(min_length=1, max_length=50)] | None = None
+    """Your own data about it, such as its id elsewhere; nothing is done because of it."""
 
 
 class PlanFile(Section):
@@ -314,7 +321,7 @@ class PlanFile(Section):
     env: Variables | None = None
     """Names of environment variables that members and commands may see."""
     members: Annotated[dict[MemberName, MemberSection], Field(min_length=1, max_length=1000)]
-    """The members, by name."""
+    """Who does the tasks, by name."""
     tasks: Annotated[dict[TaskKey, TaskSection], Field(min_length=1, max_length=10_000)]
     """What is to be done, by key."""
 
@@ -333,7 +340,7 @@ class _PlanSchema(GenerateJsonSchema):
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         names = self.generate_inner(schema["keys_schema"])
-        if names["pattern"] == f"^{NAME}$":
+        if names.get("pattern") == f"^{NAME}$":
             names["not"] = {"enum": list(RESERVED)}
         return {
             "type": "object", "propertyNames": names,

@@ -17,13 +17,28 @@ from functools import cache
 from interlock import model
 from interlock.errors import InvalidRequest
 from interlock.processes import table
-from interlock.processes.groups import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
 from interlock.processes.ref import ProcessRef, this_boot, this_host
+
+RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
+RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
+RUN_HOME = "INTERLOCK_RUN_HOME"
+RUN_TEAM = "INTERLOCK_RUN_TEAM"
+"""The home and the team that a run is of, for its supervisor; the program does not see them."""
+
+RUN_KEEP = "INTERLOCK_RUN_KEEP"
+"""For its supervisor only, too: the names of the daemons that a run may leave behind, with commas between."""
+
+SUPERVISOR = os.path.join("processes", "supervisor.py")
 
 GENERATIONS = 64
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
+
+
+def supervises(pid: int) -> bool:
+    """Whether that process calls itself the supervisor of a run."""
+    return any(word.endswith(SUPERVISOR) for word in table.words(pid)[1:6])
 
 
 def possible_run(runs: Iterable[str | None]) -> model.run.RunOrigin | None:

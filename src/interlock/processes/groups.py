@@ -31,19 +31,10 @@ from collections.abc import Mapping, Sequence
 
 from interlock.errors import InvalidRequest
 from interlock.processes import table
-from interlock.processes.ref import ProcessRef, alive, this_boot, this_host
+from interlock.processes.ancestry import RUN_KEEP, RUN_TOKEN, RUN_WITHIN, supervises
+from interlock.processes.ref import ProcessRef, alive, this_boot
 from interlock.processes.table import Row
 
-RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
-RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
-RUN_HOME = "INTERLOCK_RUN_HOME"
-RUN_TEAM = "INTERLOCK_RUN_TEAM"
-"""The home and the team that a run is of, for its supervisor; the program does not see them."""
-
-RUN_KEEP = "INTERLOCK_RUN_KEEP"
-"""For its supervisor only, too: the names of the daemons that a run may leave behind, with commas between."""
-
-SUPERVISOR = os.path.join("processes", "supervisor.py")
 TOKEN_CHARS = 16
 _KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
 
@@ -75,11 +66,6 @@ def kept_daemons(leader: ProcessRef) -> dict[int, str]:
     return {row.pid: max(table.names(row.pid), default="", key=len) for row in daemons if row.parent not in known}
 
 
-def supervises(pid: int) -> bool:
-    """Whether that process calls itself the supervisor of a run."""
-    return any(word.endswith(SUPERVISOR) for word in table.words(pid)[1:6])
-
-
 def end_group(leader: ProcessRef, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
     """End the process group and session led by `leader`, and what carries `token`: TERM, `grace` seconds, KILL.
 
@@ -88,7 +74,7 @@ def end_group(leader: ProcessRef, *, grace: float, token: str | None = None, who
     something survived (another user's, stuck in the kernel) or when it lives on another host. A process that leads
     no group of its own is left alone. Blocks for up to `grace` + 5 seconds.
     """
-    return leader.host == this_host() and _end(leader, token, grace, whole)
+    return leader.here and _end(leader, token, grace, whole)
 
 
 def end_marked(token: str, grace: float, *, whole: bool = False) -> bool:
@@ -131,7 +117,7 @@ def _members(
     """(what is to be ended, the supervisors among it, the daemons that the user keeps)."""
     if token is not None and len(token) < TOKEN_CHARS:
         raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
-    if identity is not None and (identity.host != this_host() or identity.boot != this_boot()):
+    if identity is not None and (not identity.here or identity.boot != this_boot()):
         return {}, set(), []
     since = identity.started if identity else 0
     rows = [row for row in table.rows() if row.started >= since]

@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Literal
 
@@ -35,7 +35,7 @@ import anyio.to_thread
 
 from interlock.errors import AgentError, CannotStart
 from interlock.processes import groups, ref, supervisor
-from interlock.processes.groups import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
+from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.processes.output import Output
 from interlock.processes.ref import ProcessRef
 
@@ -67,7 +67,10 @@ class Child:
         self.left: tuple[int, ...] = ()
         self.exit_code: int | None = None
         """Negative for a signal (-9: KILL); None before the end."""
+        self.interrupted = False
+        """Whether it ended when its supervisor had been told to go, or was gone."""
         self._stop_grace = stop_grace
+        self._program = argv[0]
         self._error = partial(_error, argv, workdir, environment.get("PATH", os.defpath))
         self._begun = False
         self._ended = False
@@ -112,12 +115,14 @@ class Child:
         try:
             with anyio.move_on_after(_STARTING):
                 await anyio.wait_readable(self._wire)
-                number, self._begun = self._line(), True
+                (number, _), self._begun = self._line(), True
         finally:
             if number != 0:
                 await self.end()
+        if number is None:
+            raise AgentError(f"The program {self._program!r} was ended by somebody else while it was being started.")
         if number != 0:
-            raise self._error(OSError(number or errno.EIO, os.strerror(number or errno.EIO)))
+            raise self._error(OSError(number, os.strerror(number)))
 
     async def exited(self) -> None:
         """Return when the program has ended, or its supervisor."""
@@ -125,22 +130,23 @@ class Child:
             await anyio.wait_readable(self._wire)
             self._hear()
 
-    def _line(self) -> int | None:
-        """The next number that the supervisor says; None where it is gone."""
+    def _line(self) -> tuple[int | None, bool]:
+        """The next number that the supervisor says (none where it is gone), and whether it is going."""
         said = b""
         while not said.endswith(b"\n"):
             byte = self._wire.recv(1)
             if not byte:
-                return None
+                return None, True
             said += byte
-        return int(said)
+        number, told = said.split()
+        return int(number), told == b"1"
 
     def _hear(self) -> None:
         """Note how the program has ended, where that is known by now."""
         try:
             if not self._begun:
                 self._begun, _ = True, self._line()
-            self.exit_code = self._line()
+            self.exit_code, self.interrupted = self._line()
         except BlockingIOError:
             pass
 
@@ -179,7 +185,7 @@ def refusal(program: str, workdir: str, search: str) -> str | None:
         return f"The program {program!r} was not found: install it, or check its spelling and PATH."
     startable = next((file for file in files if os.access(file, os.X_OK)), None)
     if startable is None:
-        return f"The program {program!r} is not executable: `chmod +x {shlex.quote(files[0])}`."
+        return f"The program {program!r} is not executable: `chmod +x {shlex.quote(os.path.normpath(files[0]))}`."
     interpreter = _interpreter(startable)
     if interpreter and not os.path.exists(os.path.join(workdir, interpreter)):
         return (
@@ -223,7 +229,8 @@ class ProgramEnd:
     """How a program ended.
 
     `exit_code` is negative for a signal (-9: KILL), None if it could not be ended. `left` lists the pids of what
-    withstood. `detail` is a sentence where the rest does not say all.
+    withstood. `detail` is a sentence where the rest does not say all. `interrupted`: somebody other than us has ended
+    it with its supervisor, as what ends a whole run does.
     """
 
     stop: Literal["end", "failed", "killed", "cancelled", "timeout"]
@@ -232,6 +239,7 @@ class ProgramEnd:
     seconds: float
     detail: str | None = None
     left: tuple[int, ...] = ()
+    interrupted: bool = False
 
 
 class Program:
@@ -313,7 +321,7 @@ class Program:
             raise RuntimeError("wait follows start, once")
         self._done = anyio.Event()
         self._patience = anyio.CancelScope()
-        exited = False
+        exited = interrupted = False
         try:
             async with anyio.create_task_group() as listeners:
                 drained = anyio.Event()
@@ -322,7 +330,7 @@ class Program:
                     if self._cancelled:
                         self._patience.cancel()
                     await child.exited()
-                    exited = True
+                    exited, interrupted = True, child.interrupted
                 if exited:
                     # Something it left behind may hold the pipe open for ever.
                     with anyio.move_on_after(LINGER):
@@ -340,7 +348,7 @@ class Program:
             await child.end()
             self._put_away()
             self._done.set()
-        return self._ending(exited, child, output)
+        return replace(self._ending(exited, child, output), interrupted=interrupted)
 
     def cancel(self) -> None:
         """Ask for its end; `wait` then ends it and returns `cancelled`. Call it from the event loop of `wait`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from interlock.errors import InvalidRequest, NotAvailable
-from interlock.processes import table
+from interlock.processes import bare_host, marked_host, table
 
 TOKEN_MARK = "#"
 
@@ -49,6 +49,11 @@ class ProcessRef:
         text = f"{self.host}|{self.boot}|{self.pid}|{self.started}"
         return text if self.token is None else f"{text}{TOKEN_MARK}{self.token}"
 
+    @property
+    def here(self) -> bool:
+        """Whether it is, or was, a process of this machine."""
+        return self.host in (this_host(), bare_host())
+
     def with_token(self, token: str) -> ProcessRef:
         """The same process, starting what carries `token`."""
         return replace(self, token=token)
@@ -74,7 +79,7 @@ def alive(process: ProcessRef | str) -> bool | None:
             process = ProcessRef.parse(process)
         except InvalidRequest:
             return False
-    if process.host != this_host():
+    if not process.here:
         return None
     if process.boot != this_boot():
         return False
@@ -104,9 +109,10 @@ def current() -> ProcessRef:
 os.register_at_fork(after_in_child=current.cache_clear)
 
 
+@cache
 def this_host() -> str:
     """The name of this machine, as it is stored."""
-    return os.uname().nodename.replace("|", "_")
+    return marked_host()
 
 
 @cache

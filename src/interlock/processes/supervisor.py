@@ -7,7 +7,8 @@ and with its own three standard streams, which it then gives up. On Linux it is 
 becomes its child, not init's, so that what belongs to a run can be told by descent, whatever it does to itself.
 
 Over the socket DESCRIPTOR it says one line when the program runs (`0`, or the number of the error), and one when it has
-ended (its exit code, negative for a signal). It goes when told to (TERM) and nothing is left below it. When the other
+ended: its exit code, negative for a signal, and whether the supervisor had been told to go by then (`0` or `1`), since
+that ends the program. It goes when told to (TERM) and nothing is left below it. When the other
 end of the socket is gone, so is whoever cared: it ends everything below it (TERM, GRACE seconds, KILL) and goes. Where
 the user keeps a daemon that the run leaves behind, it stays as long as that: what is started there is the run's.
 
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> None:
         left, code = _reap(child)
         if code is not None:
             ended = True
-            _say(wire, code)
+            _say(wire, code, bool(asked))
         if not left and (ended or asked):
             return
         ready, _, _ = select.select([wire, wake], [], [])
@@ -127,15 +128,15 @@ def _end_all(grace: float) -> None:
 
         site.main()  # for psutil, which need not be installed beside us
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from interlock.processes import groups, ref
+    from interlock.processes import ancestry, groups, ref
 
-    token = os.environ.get(groups.RUN_TOKEN)
+    token = os.environ.get(ancestry.RUN_TOKEN)
     groups.end_group(ref.current(), grace=grace, token=token)
 
 
-def _say(wire: int, number: int) -> None:
+def _say(wire: int, number: int, told: bool = False) -> None:
     try:
-        os.write(wire, b"%d\n" % number)
+        os.write(wire, b"%d %d\n" % (number, told))
     except OSError:
         pass  # Nobody listens any more; the next look sees it.
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 PROC = os.path.exists("/proc/self/stat")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One process. A zombie keeps its pid and its start time, but is not `running`; its group may be unknown: 0."""
 
     pid: int

@@ -14,7 +14,7 @@ from interlock.model.task import HELD, Task
 from interlock.protocol.envelope import Envelope, FieldError
 
 
-class MessageRefused(Exception):
+class EnvelopeRefused(Exception):
     """The message is sound, but may not or cannot be acted on."""
 
     def __init__(
@@ -43,7 +43,7 @@ def existing(act: UnitOfWork, task_id: str, path: str = "taskId", *, delegation:
     """
     task = act.rows.tasks.get(task_id)
     if task is None or task.state == "deleted":
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "task_not_found", f"no task {task_id}; `interlock task list` shows them", path, delegation=delegation
         )
     return task
@@ -61,10 +61,10 @@ def sender(act: UnitOfWork, envelope: Envelope, *allowed: str | None, may_lead: 
     if act.settings.get("protocol_senders") == "any":
         return name
     if not act.leads and name != act.name:
-        raise MessageRefused("unauthorized_agent", f"{act.name} cannot speak for {envelope.from_agent}", "fromAgent")
+        raise EnvelopeRefused("unauthorized_agent", f"{act.name} cannot speak for {envelope.from_agent}", "fromAgent")
     named = [one for one in allowed if one is not None]
     if named and name not in named and not (may_lead and name == LEAD):
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "unauthorized_agent",
             f"{envelope.from_agent} has no say in this; it is for {' or '.join(dict.fromkeys(named))} to say",
             "fromAgent",
@@ -79,7 +79,7 @@ def same_task(envelope: Envelope, named: str | None) -> None:
         MessageRefused: `taskId_mismatch`.
     """
     if named is not None and named != envelope.task_id:
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "taskId_mismatch", f"taskId {named} of the payload is not the envelope's {envelope.task_id}",
             "payload.taskId",
         )  # fmt: skip
@@ -104,7 +104,7 @@ def not_stale(act: UnitOfWork, envelope: Envelope, task: Task, name: str) -> Non
         try:
             must_hold(act, task)
         except InterlockError as error:
-            raise MessageRefused(error.code, error.message, "taskId") from None
+            raise EnvelopeRefused(error.code, error.message, "taskId") from None
     elif task.run and task.state in ("ready", "backlog"):
         run = act.rows.runs.get(task.id, task.run)
         if run is not None and run.member == name:
@@ -112,10 +112,10 @@ def not_stale(act: UnitOfWork, envelope: Envelope, task: Task, name: str) -> Non
             raise _stale(task, run.id)
 
 
-def _stale(task: Task, run: str) -> MessageRefused:
-    return MessageRefused(
+def _stale(task: Task, run: str) -> EnvelopeRefused:
+    return EnvelopeRefused(
         "stale_run",
         f"run {run} of {task.id} no longer counts ({task.owner or 'nobody'} holds the task, run {task.run_id}); claim "
-        "the task again to go on",
+        "the task again to continue",
         "runId",
     )

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from interlock.clock import iso, seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, unknown_member
 from interlock.mirror.render import is_ours
+from interlock.model.json import Json, fields_of
 from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
@@ -86,7 +87,21 @@ def adopt_within(act: UnitOfWork, task_id: str, found: Iterable[DroppedFile]) ->
         return
     for one in found:
         if not _known(run, one):
-            _take_in(act, task, run, one)
+            seen = {**run.seen, one.kind: [*run.seen.get(one.kind, ())[-CONTENTS_KEPT:], one.digest]}
+            model: type[RunResult] | type[RunHeartbeat] = RunResult if one.kind == RESULT else RunHeartbeat
+            value, faults = _parsed(model, one)
+            reason = "malformed" if value is None else _foreign(act, task, run, one, value)
+            if value is None or reason is not None:
+                act.rows.runs.update(run, seen=seen)
+                act.event(
+                    "run.refused", task.id, run=run.id, path=os.path.basename(one.path), reason=reason,
+                    errors=[fault.as_dict() for fault in faults],
+                )  # fmt: skip
+            elif isinstance(value, RunResult):
+                fields = {"taskId": task.id, "runId": run.id, "agentId": run.member, **value.as_json()}
+                record(act, run, fields, source="file", applied=None, seen=seen)
+            else:
+                _beat(act, task, run, one, value, seen)
 
 
 def with_heartbeat(directory: str, task_ids: Iterable[str]) -> list[str]:
@@ -128,14 +143,8 @@ def lying(directory: str, task_id: str) -> list[DroppedFile]:
     return sorted(found, key=lambda one: one.written)
 
 
-def read_result(directory: str, task_id: str) -> RunResult | None:
-    """What `run_result.json` of the task's present run says; null where there is none, or none that can be read."""
-    found = _look(RESULT, os.path.join(directory, "runs", task_id, f"{RESULT}.json"), sealed=True)
-    return None if found is None else _parsed(RunResult, found)[0]
-
-
-def _look(kind: str, path: str, *, sealed: bool = False) -> DroppedFile | None:
-    """The file at `path`, if it is one; unless `sealed`, only if the mirror did not write it."""
+def _look(kind: str, path: str) -> DroppedFile | None:
+    """The file at `path`, if it is one that the mirror did not write."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -153,31 +162,13 @@ def _look(kind: str, path: str, *, sealed: bool = False) -> DroppedFile | None:
         os.close(descriptor)
     if len(data) > FILE_BYTES:
         return DroppedFile(kind, path, None, status.st_mtime)
-    if not sealed and is_ours(data):
+    if is_ours(data):
         return None
     return DroppedFile(kind, path, data, status.st_mtime)
 
 
 def _known(run: Run, found: DroppedFile) -> bool:
     return found.digest in run.seen.get(found.kind, ())
-
-
-def _take_in(act: UnitOfWork, task: Task, run: Run, found: DroppedFile) -> None:
-    seen = {**run.seen, found.kind: [*run.seen.get(found.kind, ())[-CONTENTS_KEPT:], found.digest]}
-    model: type[RunResult] | type[RunHeartbeat] = RunResult if found.kind == RESULT else RunHeartbeat
-    value, faults = _parsed(model, found)
-    reason = "malformed" if value is None else _foreign(act, task, run, found, value)
-    if value is None or reason is not None:
-        act.rows.runs.update(run, seen=seen)
-        act.event(
-            "run.refused", task.id, run=run.id, path=os.path.basename(found.path), reason=reason,
-            errors=[fault.as_dict() for fault in faults],
-        )  # fmt: skip
-    elif isinstance(value, RunResult):
-        fields = {"taskId": task.id, "runId": run.id, "agentId": run.member, **value.as_json()}
-        record(act, run, fields, source="file", applied=None, seen=seen)
-    else:
-        _beat(act, task, run, found, value, seen)
 
 
 def _parsed(model: type[M], found: DroppedFile) -> tuple[M | None, list[FieldError]]:
@@ -230,24 +221,20 @@ def adopt_all(workspace: Workspace, task_ids: Iterable[str]) -> None:
         adopt(workspace, task_id)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AppliedResult:
-    """One task whose recorded result was applied. `verifying`: its verify has to be run by the caller now."""
+    """One task whose recorded result was applied. `verifying` is the task where the caller has to run its check now."""
 
-    task: Task
+    task_id: str
     outcome: str
     applied: bool
-    verifying: bool
+    state: str
+    run_id: str | None
+    verifying: Task | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """How doors show it."""
-        return {
-            "task_id": self.task.id,
-            "outcome": self.outcome,
-            "applied": self.applied,
-            "state": self.task.state,
-            "run_id": self.task.run_id,
-        }
+    def as_dict(self) -> Json:
+        """The contract's shape."""
+        return fields_of(self, ("task_id", "outcome", "applied", "state", "run_id"))
 
 
 def end_session(workspace: Workspace, caller: Principal, *, verifier: str) -> list[AppliedResult]:
@@ -309,7 +296,8 @@ def apply_within(
     record(act, run, fields, source=source, applied=digest(fields))
     applied = apply(act, task, run, fields, run.member, verifier)
     waits = task.verifying is not None and task.verifying["process"] == verifier
-    return AppliedResult(task, RunResult.model_validate(fields).outcome, applied, waits)
+    outcome = RunResult.model_validate(fields).outcome
+    return AppliedResult(task.id, outcome, applied, task.state, task.run_id, task if waits else None)
 
 
 def _at_work(workspace: Workspace, caller: Principal) -> list[tuple[Task, Run]]:

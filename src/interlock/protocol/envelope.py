@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -244,30 +244,27 @@ class HandoffEnvelope(Envelope):
     payload: HandoffRequest
 
 
-class AcceptedEnvelope(Envelope):
+class _AnswerEnvelope(Envelope):
+    payload: HandoffAck
+
+    @model_validator(mode="after")
+    def _follows_type(self) -> Self:
+        right = self.type == "handoff.accepted"
+        if self.payload.accepted is (not right):
+            raise PydanticCustomError("accepted", f"accepted must be {str(right).lower()} in {self.type}")
+        return self
+
+
+class AcceptedEnvelope(_AnswerEnvelope):
     """The other takes it."""
 
     type: Literal["handoff.accepted"]
-    payload: HandoffAck
-
-    @model_validator(mode="after")
-    def _follows_type(self) -> AcceptedEnvelope:
-        if self.payload.accepted is False:
-            raise PydanticCustomError("accepted", "accepted must be true in handoff.accepted")
-        return self
 
 
-class RejectedEnvelope(Envelope):
+class RejectedEnvelope(_AnswerEnvelope):
     """The other does not take it."""
 
     type: Literal["handoff.rejected"]
-    payload: HandoffAck
-
-    @model_validator(mode="after")
-    def _follows_type(self) -> RejectedEnvelope:
-        if self.payload.accepted is True:
-            raise PydanticCustomError("accepted", "accepted must be false in handoff.rejected")
-        return self
 
 
 KINDS: Mapping[str, type[Envelope]] = {

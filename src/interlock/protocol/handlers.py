@@ -32,7 +32,7 @@ from interlock.errors import InterlockError
 from interlock.model.names import HUMAN
 from interlock.model.run import Handoff, Run
 from interlock.model.task import FINAL, HELD, Task
-from interlock.protocol.authority import MessageRefused, existing, member_named, not_stale, same_task, sender
+from interlock.protocol.authority import EnvelopeRefused, existing, member_named, not_stale, same_task, sender
 from interlock.protocol.envelope import CompletionReport, Envelope, HandoffAck, HandoffRequest, StatusUpdate
 from interlock.protocol.message import HandlerResult, IncomingMessage, may_go, words, write_log
 
@@ -105,7 +105,7 @@ def _verdict(act: UnitOfWork, envelope: Envelope, task: Task, payload: Completio
     elif payload.outcome == "blocked":
         review.abstain(act, task, said or "no reason given")
     elif said is None:
-        raise MessageRefused("changes_required", "say in notes or blockers what has to change", "payload.notes")
+        raise EnvelopeRefused("changes_required", "say in notes or blockers what has to change", "payload.notes")
     else:
         finish.reject(act, task, said, author_lives=review.author_lives(act, task))
     return HandlerResult(task, True)
@@ -191,14 +191,30 @@ def handle_status(act: UnitOfWork, incoming: IncomingMessage) -> HandlerResult:
     moves = payload.status is not None and payload.status != task.state
     if moves:
         _check_step(act, task, str(payload.status), name)
-        _step(act, task, str(payload.status), words(payload.blockers, payload.notes, payload.progress))
+        status = str(payload.status)
+        said = words(payload.blockers, payload.notes, payload.progress)
+        reason = f"reported {status}: {said}"[:REASON_CHARS] if said else f"reported {status}"
+        if status == "blocked":
+            stop(act, task, reason, said)
+        elif status == "review":
+            finish.to_review(act, task, "needs_review", reason, {})
+        elif task.state in HELD:
+            # The agent found its own way out.
+            questions.withdraw(act, task, reason)
+            reopen_run(act, task)
+            move(act, task, "in-progress", reason=reason)
+        else:
+            try:
+                claim(act, task)
+            except InterlockError as error:
+                raise EnvelopeRefused(error.code, error.message, "taskId") from None
     logged = write_log(act, task, name, progress=payload.progress, notes=payload.notes, blockers=payload.blockers)
     return HandlerResult(task, moves or logged)
 
 
 def _check_step(act: UnitOfWork, task: Task, status: str, name: str) -> None:
     if status not in FROM:
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "invalid_transition",
             f"a status update may say in-progress, blocked or review, not {status[:64]!r}; a completion.report ends "
             "the work",
@@ -207,29 +223,11 @@ def _check_step(act: UnitOfWork, task: Task, status: str, name: str) -> None:
     unowned = task.owner is None and status != "blocked"
     claims = status == "in-progress" and task.state in ("ready", "backlog") and name == act.name
     if task.state not in FROM[status] or task.under_way or (unowned and not claims):
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "invalid_transition",
             f"{task.id} is {task.state}; that it is {status} is no step forward from there",
             "payload.status",
         )
-
-
-def _step(act: UnitOfWork, task: Task, status: str, said: str | None) -> None:
-    reason = f"reported {status}: {said}"[:REASON_CHARS] if said else f"reported {status}"
-    if status == "blocked":
-        stop(act, task, reason, said)
-    elif status == "review":
-        finish.to_review(act, task, "needs_review", reason, {})
-    elif task.state in HELD:
-        # The agent found its own way out.
-        questions.withdraw(act, task, reason)
-        reopen_run(act, task)
-        move(act, task, "in-progress", reason=reason)
-    else:
-        try:
-            claim(act, task)
-        except InterlockError as error:
-            raise MessageRefused(error.code, error.message, "taskId") from None
 
 
 DEPTH = 1
@@ -250,7 +248,7 @@ def handle_request(act: UnitOfWork, incoming: IncomingMessage) -> HandlerResult:
     parent = _parent(act, payload.parent_task_id)
     depth = (parent.delegation_depth or 0) + 1
     if depth > DEPTH or parent.id == child.id:
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "nested_delegation",
             f"{parent.id} was handed over itself, so no part of it can be handed on; create a task instead"
             if parent.id != child.id
@@ -261,7 +259,7 @@ def handle_request(act: UnitOfWork, incoming: IncomingMessage) -> HandlerResult:
     name = sender(act, envelope, parent.owner, may_lead=True)
     before = act.rows.handoffs.get(child.id)
     if child.state in FINAL and before is None:
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "invalid_transition", f"{child.id} is {child.state} and cannot be handed over", "taskId", delegation=True
         )
     to = HUMAN if payload.to_agent == HUMAN else member_named(act, payload.to_agent)
@@ -326,7 +324,7 @@ def _parent(act: UnitOfWork, task_id: str) -> Task:
     parent = act.rows.tasks.get(task_id)
     if parent is None or parent.state == "deleted":
         # Only the delegation came to nothing: the message itself is about a task that exists (decision 17).
-        raise MessageRefused(
+        raise EnvelopeRefused(
             "parent_not_found", f"no task {task_id} to hand a part of", "payload.parentTaskId", rejected=False,
             delegation=True,
         )  # fmt: skip
@@ -358,5 +356,6 @@ def _answer(act: UnitOfWork, handoff: Handoff, state: str, reason: str | None) -
     """Write the answer down; false where it is the one we had."""
     if (handoff.state, handoff.reason) == (state, reason):
         return False
-    act.rows.handoffs.update(handoff, state=state, reason=reason, answered_at=act.at)
+    handoff.state, handoff.reason, handoff.answered_at = state, reason, act.at
+    act.rows.handoffs.put(handoff)
     return True

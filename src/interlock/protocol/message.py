@@ -54,7 +54,15 @@ def parse(said: object, *, explicit: bool = False) -> ParsedMessage:
             held = next((said[name] for name in _HOLDERS if isinstance(said.get(name), (str, Mapping))), None)
             if isinstance(held, str) or (isinstance(held, Mapping) and "protocol" in held):
                 return parse(held, explicit=explicit)
-        return _parse_mapping(said, explicit)
+        ours = said.get("protocol") == PROTOCOL
+        if not ours and not explicit:
+            return NOT_OURS
+        try:
+            # Through its text: afterwards it is JSON and nothing else.
+            text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            return _invalid_json(ours, str(error))
+        return _parse_text(text, explicit)
     return _no_object() if explicit else NOT_OURS
 
 
@@ -69,18 +77,6 @@ def in_output(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if may_be_ours(line) and parse(line).ours:
             yield line
-
-
-def _parse_mapping(said: Mapping[str, Any], explicit: bool) -> ParsedMessage:
-    ours = said.get("protocol") == PROTOCOL
-    if not ours and not explicit:
-        return NOT_OURS
-    try:
-        # Through its text: afterwards it is JSON and nothing else.
-        text = json.dumps(said, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return _invalid_json(ours, str(error))
-    return _parse_text(text, explicit)
 
 
 def _parse_text(text: str, explicit: bool) -> ParsedMessage:
@@ -203,7 +199,9 @@ class HandlerResult:
 
 @dataclass(slots=True)
 class ProtocolAnswer:
-    """What a door answers. `verifying` is the task whose verify the door has to run now."""
+    """What a message came to: why it was refused, or whether it changed anything (`applied`) and the task's `state`.
+
+    `verifying` is the task whose check the caller has to run now."""
 
     accepted: bool
     type: str | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
-from interlock.protocol.authority import MessageRefused
+from interlock.protocol.authority import EnvelopeRefused
 from interlock.protocol.envelope import CompletionReport, Envelope, FieldError
 from interlock.protocol.handlers import (
     handle_accepted,
@@ -134,7 +134,7 @@ def within(
     act.event("protocol.message.received", _task(act, envelope), **_shown(envelope))
     try:
         handled = handler(act, incoming)
-    except MessageRefused as refused:
+    except EnvelopeRefused as refused:
         return _refused(act, envelope, refused)
     except (LedgerBusy, LedgerUnusable, StorageError, TeamNotFound):
         raise
@@ -155,7 +155,7 @@ def broken(act: UnitOfWork, parsed: ParsedMessage, failure: HandlerFailed) -> Pr
         return refusal(parsed)
     if isinstance(cause, InterlockError):
         act.event("protocol.message.received", _task(act, envelope), **_shown(envelope))
-        return _refused(act, envelope, MessageRefused(cause.code, cause.message))
+        return _refused(act, envelope, EnvelopeRefused(cause.code, cause.message))
     text = f"{type(cause).__name__}: {cause}"[:500]
     act.event("protocol.message.failed", _task(act, envelope), error=text, **_shown(envelope))
     return ProtocolAnswer(False, envelope.type, envelope.task_id, "handler_failed", [
@@ -177,7 +177,7 @@ def _refused_text(act: UnitOfWork, parsed: ParsedMessage) -> ProtocolAnswer:
     return refusal(parsed)
 
 
-def _refused(act: UnitOfWork, envelope: Envelope, refused: MessageRefused) -> ProtocolAnswer:
+def _refused(act: UnitOfWork, envelope: Envelope, refused: EnvelopeRefused) -> ProtocolAnswer:
     task = _task(act, envelope)
     errors = [error.as_dict() for error in refused.errors]
     if refused.rejected:

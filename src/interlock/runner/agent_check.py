@@ -15,8 +15,9 @@ import anyio.to_thread
 
 from interlock.agents.registry import AgentHandle
 from interlock.agents.session import Opening, Permission, Turn, Update, allowing, refuse
+from interlock.core.tasks.claim import claim
 from interlock.core.tasks.find import find
-from interlock.core.unit_of_work import Workspace
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError
 from interlock.model.task import Task
 from interlock.runner import environment as launcher
@@ -29,13 +30,12 @@ WORD = "heard from the shell"
 COMMAND = f'interlock message send --to lead "{WORD}"'
 
 PROMPT = """\
-This only checks the connection between you and Interlock; it is no real work. Please do exactly these four things, one
+This only checks the connection between you and Interlock; it is no real work. Please do exactly these three things, one
 after the other, and nothing else. When one of them is refused or fails, go on with the next.
 
-1. Call the tool task_claim of the MCP server interlock with task_id "{task}".
-2. Run this shell command as it stands: {command}
-3. Call the tool task_complete of the MCP server interlock with task_id "{task}" and summary "checked".
-4. Answer with the one word READY.
+1. Run this shell command as it stands: {command}
+2. Call the tool task_complete of the MCP server interlock with task_id "{task}" and summary "checked".
+3. Answer with the one word READY.
 """
 
 
@@ -57,6 +57,7 @@ async def try_out(workspace: Workspace, hire: AgentHandle, task: Task, *, home: 
     """Let the agent do `task`, and report what worked. Raises nothing for what the agent does."""
     found, began = AgentCheck(), time.monotonic()
     trial = _Trial(workspace, hire, task, home, model)
+    await anyio.to_thread.run_sync(trial.claim)
     try:
         session = await hire.agent.open(trial.opening(None))
     except AgentError as error:
@@ -97,6 +98,11 @@ class _Trial:
         self._model = model
         self._bin = launcher.command_directory(workspace.directory)
         self._session = f"check:{os.urandom(8).hex()}"
+
+    def claim(self) -> None:
+        """Give its session the task, as a worker does."""
+        with self._workspace.act(Principal(MEMBER, self._session, face="runner")) as act:
+            claim(act, find(act.rows, self._task.id))
 
     def opening(self, resume: str | None) -> Opening:
         """A session in a directory of its own."""

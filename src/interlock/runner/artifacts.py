@@ -160,7 +160,7 @@ def set_aside(workspace: Workspace, found: Trees, task: Task) -> str:
             others = [one for one in act.rows.runs.artifacts(task.id) if one.run == run and one.path != made.path]
             act.rows.runs.keep(task.id, run, [*others, made])
             act.event("changes.set_aside", task.id, run=f"{task.id}.{run}", member=task.owner, path=path)
-            said = f"May only read: what it changed was taken back and is kept in {path}"
+            said = f"May only read: what it changed was undone and is kept in {path}"
             act.rows.tasks.add_log(task.id, act.at, act.name, said)
     take_back(git, found.rules(), str(known["branch"]), base)
     return base

@@ -68,7 +68,7 @@ class TaskAttempt:
         self._own_work: anyio.CancelScope | None = None
         """The setup or the check that runs beside the agent's session."""
         self._halted = False
-        self._over_limit = False
+        self._interrupted = False
 
     async def carry_out(self) -> bool:
         """Run it to its end; True when its session is kept. Raises nothing but cancellation."""
@@ -150,7 +150,8 @@ class TaskAttempt:
             if self.permissions is not None:
                 take_refused = self.permissions.take_refused
             self._turns = TurnLoop(run, prepared.told, take_refused)
-            await in_thread(self._turns.progress.begin)
+            calls = await in_thread(partial(setting, self._workspace, "repeated_calls"))
+            await in_thread(partial(self._turns.progress.begin, int(calls)))
         job, mail = prepared.job, prepared.mail
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
@@ -176,9 +177,9 @@ class TaskAttempt:
         result = await self._prompt(job, mail, token, group)
         turns = self._turns
         while turns is not None and self._session.lasting and not self._stopped:
-            if result.status != "ended" and not (result.status == "cancelled" and self._over_limit):
+            if result.status != "ended" and not (result.status == "cancelled" and self._interrupted):
                 break
-            self._over_limit = False
+            self._interrupted = False
             following = await turns.following(result)
             if turns.failure is not None:
                 return replace(result, status="failed", detail=turns.failure)
@@ -269,10 +270,13 @@ class TaskAttempt:
                 await self._end_excess()
 
     async def _end_excess(self) -> None:
-        """End a turn that is over a limit; a person is asked about it between two turns."""
-        if self._turns is None or not await anyio.to_thread.run_sync(self._exceeds_limit) or not self._in_turn:
+        """End a turn that is over a limit, or only repeats itself; what is to be done is found between two turns."""
+        if self._turns is None:
             return
-        self._over_limit = True
+        over = self._turns.progress.repeating or await anyio.to_thread.run_sync(self._exceeds_limit)
+        if not over or not self._in_turn:
+            return
+        self._interrupted = True
         if not self._run.wait.waiting:
             await self._session.interrupt()
 
@@ -350,7 +354,10 @@ class TaskAttempt:
             self._usage_told.set()
         if self._turns is not None:
             self._turns.progress.hear(update)
-        self._run.context.publish(self._run.member.name, self._task.id, Update(update.kind, said, update.data))
+            if self._turns.progress.repeating:
+                self._usage_told.set()
+        if update.kind != "error":
+            self._run.context.publish(self._run.member.name, self._task.id, Update(update.kind, said, update.data))
 
     def _checked(self, line: str) -> None:
         self._run.say(plain(line), "text")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -39,13 +40,16 @@ class CheckoutWatch:
         self._seen: dict[str, Seen] = {}
         self._runs: dict[str, str] = {}
         self._head: int | None = None
+        self._told: set[tuple[str, str, str]] = set()
 
     async def run(self) -> None:
-        """Look at intervals, until cancelled."""
+        """Look at intervals, until cancelled. Who calls it has looked already, before anybody was at work."""
+        pause = INTERVAL
         while True:
+            await anyio.sleep(pause)
             began = time.monotonic()
             await anyio.to_thread.run_sync(self.look)
-            await anyio.sleep(max(INTERVAL, SHARE * (time.monotonic() - began)))
+            pause = max(INTERVAL, SHARE * (time.monotonic() - began))
 
     def look(self) -> None:
         """Look once. What cannot be looked at now is left for the next time."""
@@ -56,24 +60,30 @@ class CheckoutWatch:
                 return
             found = trees(workspace, how)
             with workspace.ledger.snapshot() as rows:
-                news = rows.events.since(self._head) if self._head is not None else []
                 runs = {run.id: run.task_id for run in rows.runs.open()}
                 resting = {  # path to task of the worktrees in which nobody is at work, and was not a moment ago
                     str((task.worktree or {})["path"]): task.id
                     for task in rows.tasks.worktrees()
                     if task.state in RESTING and task.id not in runs.values() and not task.under_way
                 }
-                head = rows.events.head()
+                head = rows.start.head
             top = found.repository.top
             seen = {top: observe(found.repository.git.at(top), workspace.directory)}
             for path in resting:
                 if os.path.exists(os.path.join(path, ".git")):
                     seen[path] = observe(found.repository.git.at(path), "")
+            # Afterwards: what a run has changed that began while we looked is in what we saw.
+            with workspace.ledger.snapshot() as rows:
+                news = rows.events.since(self._head) if self._head is not None else []
+                open_now = {run.id: run.task_id for run in rows.runs.open()}
             begun = {str(one.payload["run"]): str(one.task_id) for one in news if one.type == "task.claimed"}
             if any(one.type == "work.merged" for one in news):
                 self._seen.pop(top, None)  # What a person merged by our own command is no news.
             changed = {path: differing(self._seen.get(path, now), now) for path, now in seen.items()}
-            at_work = {**self._runs, **begun, **runs}
+            at_work = {**self._runs, **begun, **open_now}
+            for path, task_id in resting.items():
+                if task_id in begun.values() or task_id in open_now.values():
+                    changed.pop(path, None)  # It was taken up meanwhile.
             self._seen, self._runs, self._head = seen, runs, head
             if at_work and any(changed.values()):
                 self._write({path: what for path, what in changed.items() if what}, at_work, resting)
@@ -81,14 +91,26 @@ class CheckoutWatch:
             return
 
     def _write(self, changed: dict[str, list[str]], runs: dict[str, str], resting: dict[str, str]) -> None:
+        """Write down what is news to a run: a file that changes all the time, such as a log, is told once to each."""
+        told, self._told = self._told, {one for one in self._told if one[0] in runs}
+        events = list[tuple[bool, str, dict[str, Any]]]()
+        for path, what in changed.items():
+            at_rest = resting.get(path)
+            for task_id in dict.fromkeys(runs.values()) if at_rest is None else (at_rest,):
+                hearing = [run for run, of in runs.items() if at_rest is not None or of == task_id]
+                news = [name for name in what if any((run, path, name) not in told for run in hearing)]
+                if news:
+                    known = {"path": path, "changed": news[:NAMED], "count": len(news), "runs": sorted(runs)}
+                    events.append((at_rest is None, task_id, known))
+            self._told |= {(run, path, name) for run in runs for name in what}
+        if not events:
+            return
         with self._workspace.act(Principal(SYSTEM)) as act:
-            for path, what in changed.items():
-                known = {"path": path, "changed": what[:NAMED], "count": len(what), "runs": sorted(runs)}
-                if path in resting:
-                    act.event("worktree.changed", resting[path], **known)
-                    continue
-                for task_id in dict.fromkeys(runs.values()):
+            for in_checkout, task_id, known in events:
+                if in_checkout:
                     act.event("checkout.changed", task_id, **known)
+                else:
+                    act.event("worktree.changed", task_id, **known)
 
 
 def observe(git: Git, but: str) -> Seen:

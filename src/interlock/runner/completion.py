@@ -37,7 +37,6 @@ from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
 from interlock.model.text import plain
 from interlock.processes import ref
-from interlock.processes.ref import alive
 from interlock.protocol.dropped import adopt, apply_recorded
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
 from interlock.runner.executor import Result
@@ -178,9 +177,8 @@ def give_up(
         if current.run != task.run or current.owner != caller.name:
             return
         if current.state == "review" and current.verifying is not None and counts:
-            process = str(current.verifying.get("process") or "")
-            if alive(process) and caller.process != ref.without_token(process):
-                return  # The agent's own process is about to decide.
+            if caller.process != ref.without_token(str(current.verifying.get("process") or "")):
+                return  # The agent's own process decides or, where that is gone, whoever runs the check again.
             evidence = {"command": current.verify, "exit_code": None, "passed": False, "tail": why}
             current = verify.verified(act, current, evidence, run=task.run)
         if current.state == "in-progress":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from interlock.core.waiting import HumanWait
 from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.model.worker import WorkerRecord
+from interlock.runner.machine_share import MachineShare
 from interlock.runner.usage import UsageMeter
 
 
@@ -29,6 +31,10 @@ class RunnerConfig:
         limits: what this run may use before nothing new starts: `turns`, `tokens`, `cost_usd`.
         hold: seconds that sessions wait for people when nothing else is left to do; `hold_time` by default.
         shared: its process is a server, which stopping one team must not end.
+        name: under which it is listed as a worker; that of its machine by default.
+        labels: what it offers to tasks that ask for it; by default what the setting of that name says.
+        members: the only members that it works for; None for all.
+        share: which the team's runs are bounded by, beside those of other teams.
         idle: run also while no member has an agent that can be had here, to recover what nobody works on.
     """
 
@@ -40,6 +46,10 @@ class RunnerConfig:
     hold: float | None = None
     shared: bool = False
     idle: bool = False
+    name: str | None = None
+    labels: Sequence[str] | None = None
+    members: Sequence[str] | None = None
+    share: MachineShare | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -48,7 +58,7 @@ class RunnerContext:
 
     `home` is passed to agents, so that they find the same ledger; `bin` is where they find our command; `workdir` is
     where members without a worktree of their own work; `process` is this process as the ledger names it. `wake` makes
-    the runner look again at what may start.
+    the runner look again at what may start. `worker` is how the ledger lists this process.
     """
 
     workspace: Workspace
@@ -60,6 +70,9 @@ class RunnerContext:
     workdir: str
     on_update: Callable[[Update], None]
     wake: Callable[[], None]
+    asks: bool = False
+    """Whether, at its last look, a run had to wait for those of other teams."""
+    worker: WorkerRecord | None = None
     listener_error: Exception | None = None
 
     def publish(self, member: str, task_id: str, update: Update) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import InvalidRequest, StorageError
-from interlock.processes.groups import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
+from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.settings import Settings
 from interlock.storage import files
 

@@ -80,10 +80,12 @@ class Execution(Protocol):
     @property
     def agent_session(self) -> str | None:
         """The agent's own id of the session, to resume it by in another run; None where there is none (yet)."""
+        return None
 
     @property
     def lasting(self) -> bool:
         """Whether it takes another prompt now."""
+        return False
 
     async def run(
         self,
@@ -113,9 +115,11 @@ class Execution(Protocol):
 
         `log` is where this turn is logged, if not where the job says.
         """
+        return None
 
     async def interrupt(self) -> None:
         """Ask the running turn to end, which then is `cancelled`; the session takes further prompts."""
+        await self.cancel()
 
     async def cancel(self) -> None:
         """Stop it; `run` then returns `cancelled`."""

@@ -14,7 +14,7 @@ from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity
 from interlock.processes import commands
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef
-from interlock.runner.executor import Job, Result, begun
+from interlock.runner.executor import Execution, Job, Result, begun
 
 
 class AgentExecutor:
@@ -133,11 +133,8 @@ class ShellExecutor:
         return ShellExecution(job)
 
 
-class ShellExecution:
+class ShellExecution(Execution):
     """One run of the command, which takes no further prompts."""
-
-    agent_session: str | None = None
-    lasting = False
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -176,18 +173,6 @@ class ShellExecution:
             await program.close()
         status = "ended" if ending.stop == "end" else ending.stop
         return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)
-
-    async def again(
-        self,
-        text: str,
-        on_update: Callable[[Update], None],
-        on_prompt: Callable[[], None] = begun,
-        log: str | None = None,
-    ) -> Result | None:
-        return None
-
-    async def interrupt(self) -> None:
-        await self.cancel()
 
     async def cancel(self) -> None:
         self._cancelled = True

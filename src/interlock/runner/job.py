@@ -15,7 +15,7 @@ from interlock.model.names import HUMAN
 from interlock.model.run import KEPT
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ancestry import RUN_TOKEN
 from interlock.processes.ref import alive
 from interlock.runner.context import ActiveRun, RunnerContext
 from interlock.runner.environment import allowed_environment, for_supervisor
@@ -23,6 +23,7 @@ from interlock.runner.executor import Job
 from interlock.runner.permissions import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.runner.run_processes import session_token
+from interlock.runner.trace_spans import traceparent
 from interlock.runner.verify import variables
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -32,6 +33,8 @@ EARLIER_TASKS = 5
 TOLD = ("clarification", "menu", "checkpoint", "limit")
 """The kinds of questions whose answers an agent reads at the beginning of a new run."""
 FAILED = frozenset({"failed", "expired"})
+
+TRACEPARENT = "TRACEPARENT"
 
 Permit = Callable[[Permission], Awaitable[str | None]]
 
@@ -67,7 +70,10 @@ def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Per
         before = [one for id in earlier[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
         rules = rules_of(member, settings) if talks and refuses(member, settings) else None
         files = _files_of_blockers(workspace, rows, task)
+        team = rows.team.get().id
     own: dict[str, str] = {}
+    if settings.get("otel"):
+        own[TRACEPARENT] = traceparent(team, task.id, str(task.run_id))
     if not talks:
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
         if files:
@@ -159,10 +165,12 @@ def _job(
 
 
 def same_surroundings(one: Job, other: Job) -> bool:
-    """Whether a session that was opened for `one` may take up `other`: what it was started with is the same."""
+    """Whether a session that was opened for `one` may take up `other`: what it was started with is the same. Its spans
+    then stay below the first run."""
 
     def of(job: Job) -> tuple[object, ...]:
-        return job.session_id, job.workdir, dict(job.environment), job.model, job.time_limit, job.secrets
+        environment = {name: value for name, value in job.environment.items() if name != TRACEPARENT}
+        return job.session_id, job.workdir, environment, job.model, job.time_limit, job.secrets
 
     return of(one) == of(other)
 

@@ -11,6 +11,7 @@ conflict or a red merge leads to is in `tasks.merge`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -26,7 +27,7 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
 from interlock.gitwork.isolation import look, trees
-from interlock.gitwork.trees import MERGING, Trees
+from interlock.gitwork.trees import MERGING
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -42,30 +43,42 @@ TRIES = 5
 here: set[str] = set()
 """The merges that this very process carries out now, as `tasks.merging` names them."""
 
-CONFLICT = """\
-It conflicts with what others have done meanwhile, in: {files}.
+TEST = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)(?:test_|conftest\.)[^/]*$|[._-](?:test|spec)s?\.[^/]*$")
+"""Names of files that belong to tests."""
+SCRIPT = re.compile(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl)$")
+CHANGED_NAMED = 20
 
+CONFLICT = "It conflicts with what others have done meanwhile, in: {files}."
+ALIKE = "Others have made the very same change meanwhile, in: {files}."
+RESOLVE = """\
 {branch} is merged into your worktree now, and those files hold conflict markers (<<<<<<<, =======, >>>>>>>). Resolve
 them so that both sides are kept, take the markers out, and finish as before: what you leave is committed for you. (If
 there are no markers: `git merge {branch}`.)"""
-ALIKE = """\
-Others have made the very same change meanwhile, in: {files}.
-
+TWICE = """\
 {branch} is merged into your worktree now. If your change was meant to come on top of theirs, as when both count
 something up, make it again; else leave it, and finish as before."""
+SHOWS = "{branch} is merged into your worktree now, so that it shows there."
+AGAIN = "Its command is run again, on {branch} as it is now. What it had made before is the commit {head}."
 
 Hear = Callable[[Update], None]
 
 
 class MergeFailure(Exception):
-    """Why a branch was not merged: `conflict`, `red` or `failed`, as in `tasks.merge.failed`."""
+    """Why a branch was not merged: `conflict`, `red` or `failed`, and what is `todo` about it, as in
+    `tasks.merge.failed`."""
 
     def __init__(
-        self, outcome: str, reason: str, files: list[str] | None = None, evidence: dict[str, Any] | None = None
+        self,
+        outcome: str,
+        reason: str,
+        files: list[str] | None = None,
+        evidence: dict[str, Any] | None = None,
+        todo: str = "",
     ) -> None:
         super().__init__(reason)
         self.outcome = outcome
         self.reason = reason
+        self.todo = todo
         self.files = files or []
         self.evidence = evidence
 
@@ -104,6 +117,7 @@ class BranchMerge:
         self._workspace = workspace
         self._task = task
         self._worktree = task.worktree or {}
+        self._parted: str | None = None
         self._hear = hear
 
     def begin(self, alive: ledger.Alive) -> bool:
@@ -119,18 +133,15 @@ class BranchMerge:
     async def carry_out(self) -> None:
         """Merge, prove and land it, or write down why not."""
         try:
-            self._how = await anyio.to_thread.run_sync(look, self._workspace)
-            open_trees = partial(trees, self._workspace, self._how, token=token_of(self.mark))
-            found = self._found = await anyio.to_thread.run_sync(open_trees)
-            proof = await anyio.to_thread.run_sync(self._proved_before)
-            for _ in range(TRIES):
-                kept = None
-                if proof is None:
-                    proof, kept = await self._prove()
-                if await anyio.to_thread.run_sync(self._land, proof, kept):
-                    return
-                proof = None
-            raise MergeFailure("failed", f"{found.integration} was moved by others again and again.")
+            for attempt in range(1, TRIES + 1):
+                try:
+                    if await self._try():
+                        return
+                except GitFailed as error:  # A git that was killed, or slow once, says nothing about the work.
+                    if attempt == TRIES:
+                        raise
+                    self._hear(Update("notice", f"merging again: {error.message}"))
+            raise MergeFailure("failed", f"{self._found.integration} was moved by others again and again.")
         except LedgerBusy:
             raise  # It waits again.
         except MergeFailure as error:
@@ -142,11 +153,24 @@ class BranchMerge:
                 MergeFailure("failed", f"An error in Interlock itself: {type(error).__name__}: {error}")
             )
 
+    async def _try(self) -> bool:
+        """Merge, prove and land it once; False where others have moved the integration branch meanwhile."""
+        self._how = await anyio.to_thread.run_sync(look, self._workspace)
+        open_trees = partial(trees, self._workspace, self._how, token=token_of(self.mark))
+        self._found = await anyio.to_thread.run_sync(open_trees)
+        proof, kept = await anyio.to_thread.run_sync(self._proved_before), None
+        if proof is None:
+            proof, kept = await self._prove()
+        return await anyio.to_thread.run_sync(self._land, proof, kept)
+
     async def _not_merged(self, why: MergeFailure) -> None:
         def write_down() -> None:
             with self._workspace.act(Principal(SYSTEM)) as act:
                 current = find(act.rows, self._task.id)
-                ledger.failed(act, current, self.mark, why.outcome, why.reason, files=why.files, evidence=why.evidence)
+                ledger.failed(
+                    act, current, self.mark, why.outcome, why.reason,
+                    todo=why.todo, files=why.files, evidence=why.evidence, parted=self._parted,
+                )  # fmt: skip
 
         await anyio.to_thread.run_sync(write_down)
         self._hear(Update("notice", f"not merged: {why.reason.partition(chr(10))[0]}"))
@@ -178,19 +202,26 @@ class BranchMerge:
             head, onto = self._heads()
             path = found.path(task.id, MERGING)
             directory = found.detached(path, onto)
-            if found.repository.git.contains(head, onto):
+            parted = found.parted(head, onto)
+            self._parted = None if parted in (head, onto) else parted
+            if parted == head:  # All of it is there.
                 return head, onto, directory, None if head == self._worktree.get("base") else onto
             commit, files = found.merge(path, head, f"Merge {task.id}: {workspace_allocation.message_of(task)}")
             if commit is None:
-                raise MergeFailure("conflict", CONFLICT.format(files=", ".join(files), branch=found.integration), files)
+                reason = CONFLICT.format(files=", ".join(files))
+                raise MergeFailure("conflict", reason, files, todo=self._todo(RESOLVE, head))
             alike = [] if self._worktree.get("returned") else found.changed_alike(head, onto)
             if alike:
-                raise MergeFailure("conflict", ALIKE.format(files=", ".join(alike), branch=found.integration), alike)
+                reason = ALIKE.format(files=", ".join(alike))
+                raise MergeFailure("conflict", reason, alike, todo=self._todo(TWICE, head))
             return head, onto, directory, commit
 
         head, onto, directory, commit = await anyio.to_thread.run_sync(merge)
         kept = await anyio.to_thread.run_sync(artifacts.keep, self._workspace, found, task, head)
-        evidence = await self._verify(directory, kept, alone=commit is None)
+        evidence = await self._verify(directory, kept, head, alone=commit is None)
+        if evidence is not None and commit is not None:
+            changed = await anyio.to_thread.run_sync(self._changed_check, head, onto)
+            evidence = {**evidence, "changed_check": changed}
         proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
 
         def write_down() -> None:
@@ -199,6 +230,24 @@ class BranchMerge:
 
         await anyio.to_thread.run_sync(write_down)
         return proof, kept
+
+    def _todo(self, agent: str, head: str) -> str:
+        """What to do about a merge that came to nothing; a command cannot be told, and begins again."""
+        return (agent if self._task.command is None else AGAIN).format(branch=self._found.integration, head=head)
+
+    def _changed_check(self, head: str, onto: str) -> list[str]:
+        """The files that belong to its check by their names, and that the work has changed or deleted: a check that is
+        green since its tests are gone must not look like any other."""
+        git, command = self._found.repository.git, str(self._task.verify)
+        base = git("merge-base", head, onto, ok=(0, 1)).text
+        if not base:
+            return []
+        scripts = {word.removeprefix("./") for word in re.split(r"[\s;&|()'\"]+", command) if SCRIPT.search(word)}
+        changed = git("diff", "--name-only", "--no-renames", "--diff-filter=DMT", "-z", base, head).names
+        found = (
+            path for path in changed if TEST.search(path) or any(f"/{path}".endswith(f"/{one}") for one in scripts)
+        )
+        return [path for path, _ in zip(found, range(CHANGED_NAMED), strict=False)]
 
     def _heads(self) -> tuple[str, str]:
         """The last commit of the task's branch, and of the integration branch."""
@@ -212,8 +261,10 @@ class BranchMerge:
             raise MergeFailure("failed", f"The branch {branch} and its worktree are gone.")
         return head, self._found.head()
 
-    async def _verify(self, directory: str, kept: artifacts.KeptFiles, *, alone: bool) -> dict[str, Any] | None:
-        """Run the task's check on the merged tree. `alone`: nothing was committed, so what is kept with the run is all
+    async def _verify(
+        self, directory: str, kept: artifacts.KeptFiles, head: str, *, alone: bool
+    ) -> dict[str, Any] | None:
+        """Run the task's check on `head` as merged. `alone`: nothing was committed, so what is kept with the run is all
         of its result, and lies in that tree as well; else it does not: it does not come with the branch either."""
         task, found = self._task, self._found
         if task.verify is None:
@@ -226,7 +277,8 @@ class BranchMerge:
         try:
             await workspace_allocation.prepare(self._workspace, found, self._how, task, directory, token, said)
         except AgentError as error:
-            raise MergeFailure("red", f"On the merged tree: {error.message}") from error
+            reason = f"On the merged tree: {error.message}"
+            raise MergeFailure("red", reason, todo=self._todo(SHOWS, head)) from error
         if alone:
             path = found.path(task.id, MERGING)
             await anyio.to_thread.run_sync(artifacts.lay_out, self._workspace, task, kept, path)
@@ -239,7 +291,7 @@ class BranchMerge:
             raise MergeFailure("failed", f"Its check could not start on the merged tree: {evidence.tail}")
         if not evidence.passed:
             lacking = [] if alone else [one.path for one in kept.files]
-            raise MergeFailure("red", _red(found, result, lacking), [], result)
+            raise MergeFailure("red", _red(result, lacking), [], result, self._todo(SHOWS, head))
         return {**result, "merged": True, "files": len(kept.files) if alone else 0}
 
     def _land(self, proof: dict[str, Any], kept: artifacts.KeptFiles | None) -> bool:
@@ -282,7 +334,7 @@ class BranchMerge:
             self._hear(Update("notice", f"its worktree was not removed: {error}"))
 
 
-def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:
+def _red(evidence: dict[str, Any], lacking: list[str]) -> str:
     ignored = (
         f"These files of yours are in no commit, since git ignores them, so the merged tree does not have them: "
         f"{named(lacking)}. What belongs to the work, add with `git add --force`.\n\n"
@@ -291,8 +343,7 @@ def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:
     )
     return (
         f"Merged with what others have done meanwhile, `{evidence['command']}` {ended(evidence)}.\n\n{ignored}"
-        f"{found.integration} is merged into your worktree now, so that it shows there. It printed:\n\n"
-        f"{evidence['tail'] or '(no output)'}"
+        f"It printed:\n\n{evidence['tail'] or '(no output)'}"
     )
 
 

@@ -34,7 +34,9 @@ import anyio
 import anyio.to_thread
 
 from interlock.agents.session import Permission, PermissionChoice
+from interlock.core import questions
 from interlock.core.tasks import answer
+from interlock.core.tasks import permission as asking
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
 from interlock.core.unit_of_work import UnitOfWork
@@ -237,7 +239,7 @@ class PermissionRequests:
         for one in act.rows.questions.of_task(task.id):
             known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
             if known and not one.data.get("used"):
-                allowed = self._use(act, one) in YES
+                allowed = asking.use(act, one, self._run.task.run_id) in YES
                 return PermissionDecision("allow" if allowed else "refuse", f"{one.answered_by} answered it before")
         return None
 
@@ -250,21 +252,8 @@ class PermissionRequests:
             data={"digest": digest, "tool": permission.kind, "title": permission.title,
                   "paths": list(permission.paths), "command": command[:SHOWN_CHARS]},
         )  # fmt: skip
-        act.event(
-            "permission.asked", task.id, id=question.id, run=self._run.task.run_id, tool=permission.kind,
-            title=permission.title, paths=list(permission.paths),
-        )  # fmt: skip
+        asking.asked(act, question, self._run.task.run_id)
         return question
-
-    def _use(self, act: UnitOfWork, question: Question) -> str:
-        """Note that a person's answer was used for this run; the answer."""
-        act.rows.questions.update(question, data={**question.data, "used": True})
-        act.event(
-            "permission.answered", self._run.task.id, id=question.id, answer=question.answer, by=question.answered_by,
-            face=question.answered_face, run=self._run.task.run_id, tool=question.data.get("tool"),
-            paths=question.data.get("paths"),
-        )  # fmt: skip
-        return (question.answer or "").strip().lower()
 
     async def _answer_of(self, question: str) -> str | None:
         """Wait for the answer; None where nobody gave one within `hold_time`, and the session is closed."""
@@ -300,7 +289,11 @@ class PermissionRequests:
             ours = task.run == self._run.task.run and task.owner is None
             if ours and task.state in ("ready", "backlog") and _is_open(act, task):
                 answer.resume(act, task)
-            return "refuse" if known is None or known.state != "answered" else self._use(act, known)
+            return (
+                "refuse"
+                if known is None or known.state != "answered"
+                else asking.use(act, known, self._run.task.run_id)
+            )
 
     def _withdraw(self, id: str) -> None:
         """Withdraw a question whose turn ended before the answer came."""
@@ -309,9 +302,7 @@ class PermissionRequests:
                 known, task = act.rows.questions.get(id), find(act.rows, self._run.task.id)
                 if known is None or known.state != "open":
                     return
-                act.rows.questions.update(known, state="withdrawn", answered_at=act.at, answered_by=act.name)
-                act.event("question.withdrawn", task.id, id=id, reason="the agent waits no more")
-                act.topics.add("questions")
+                questions.withdraw_one(act, known, "the agent waits no more")
                 ours = task.run == self._run.task.run and task.owner == act.name and task.session == act.session
                 if ours and task.state in WAITING and not act.rows.questions.open(task.id) and _is_open(act, task):
                     move(act, task, "in-progress", reason="its agent waits for no permission any more")

@@ -19,6 +19,7 @@ from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import ExistingTask, PlanChanges, TaskChange, compare
 from interlock.settings import Settings
+from interlock.storage.ledger import Rows
 
 
 def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
@@ -38,8 +39,9 @@ def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new
 
 
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> PlanChanges:
-    """What `stage` would do; changes nothing."""
+    """What `stage` would do; changes nothing. Raises TeamExists as it does."""
     with workspace.look() as rows:
+        _refuse_elsewhere(rows, plan)
         return _compare(rows.tasks.planned(), plan, redo, new)
 
 
@@ -49,22 +51,30 @@ def stage(
     """Bring members and tasks of the team up to the plan, whose isolation is decided.
 
     `new` starts the whole plan over; `digest_of_all` is that of the plan as it was written.
+
+    Raises:
+        TeamExists: the team carries out the plan of another directory.
     """
     with workspace.act(Principal()) as act:
+        _refuse_elsewhere(act.rows, plan)
         if new:
             for task in act.rows.tasks.planned():
                 if task.state not in FINAL:
-                    change.cancel(act, task, reason="the plan was begun again")
+                    change.cancel(act, task, reason="the plan was started over")
         _configure(act, plan)
         for member in plan.members.values():
             _update_member(act, member)
-        changes = _compare(act.rows.tasks.planned(), plan, redo, new)
+        before = act.rows.tasks.planned()
+        changes = _compare(before, plan, redo, new)
         for planned in changes.new:
             _create(act, planned)
         for again in changes.redo:
             _redo(act, again)
         for changed in changes.updated:
             _update(act, changed)
+        tasks = {task.id: task for task in before}
+        for same in changes.unchanged:
+            _describe(act, tasks[same.existing.task_id], same.task)
         for gone in changes.removed_open:
             removed = act.rows.tasks.get(gone.task_id)
             if removed is not None:
@@ -76,6 +86,13 @@ def stage(
             updated=[changed.task.key for changed in changes.updated], digest=digest_of_all,
         )  # fmt: skip
     return changes
+
+
+def _refuse_elsewhere(rows: Rows, plan: Plan) -> None:
+    last = rows.events.latest(None, 1, ["plan.started"])
+    # The author of a plan may change its `workdir`; another plan may not take over the tasks.
+    if last and last[0].payload.get("path") != plan.path:
+        teams.refuse_elsewhere(rows.team.get(), plan.workdir)
 
 
 def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> PlanChanges:
@@ -166,9 +183,11 @@ def _task_fields(planned: PlanTask) -> dict[str, Any]:
         "command": planned.run,
         "env": list(planned.env) or None,
         "timeout": planned.timeout,
+        "labels": list(planned.labels) or None,
         "retries": planned.retries,
         "limits": _stored(planned.limits) or None,
         "plan_digest": digest(planned),
+        **({"metadata": dict(planned.metadata)} if planned.metadata else {}),
     }
 
 
@@ -197,6 +216,16 @@ def _redo(act: UnitOfWork, again: TaskChange) -> None:
             change.independ(act, dependent, old)
     if old.state == "deadletter":
         change.cancel(act, old, reason=f"done again as {task.id}")
+
+
+def _describe(act: UnitOfWork, task: Task, planned: PlanTask) -> None:
+    """Bring the metadata of a task up to date that asks for the same as before, whatever has become of it."""
+    metadata, asked = {**task.metadata, **planned.metadata}, digest(planned)
+    if metadata != task.metadata or asked != task.plan_digest:
+        columns = create.metadata_columns(act, metadata, task)
+        act.rows.tasks.update(task, **columns, plan_digest=asked, updated_at=act.at)
+        act.event("task.updated", task.id, fields=["metadata", "plan_digest"])
+        act.topics.add("tasks")
 
 
 def _update(act: UnitOfWork, changed: TaskChange) -> None:

@@ -28,16 +28,22 @@ command `interlock` is on your PATH for everything else:
 _TALKING = """\
 ## How to report
 
-Report with the tools of the MCP server `interlock`, or with the command `interlock`, which is on your PATH; either will
-do. Ending your turn alone reports nothing.
+Report with the tools of the MCP server `interlock`. Ending your turn alone reports nothing.
 
-- finished: `task_complete` with a `summary`, or `interlock task complete {id} --summary TEXT`
-- you need an answer from a person: `ask_human`, or `interlock question ask {id} TEXT`; ask one question, then end your
-  turn: the answer is your next prompt
-- you cannot go on: `task_update` with `block`, or `interlock task block {id} --reason TEXT`
-- somebody else should do it: `task_update` with `release`, or `interlock task release {id} --reason TEXT`
-- to tell a member, `lead` or `human` something: `send_message`, or `interlock message send --to MEMBER TEXT`; what
-  others write to you comes as a prompt of its own"""
+- finished: `task_complete` with a `summary`
+- you need an answer from a person: `ask_human`, one question; then end your turn, the answer is your next prompt
+- you cannot go on: `task_update` with `block`; somebody else should do it: with `release`
+- to tell a member, `lead` or `human` something: `send_message`; their mail comes as a prompt
+
+The command `interlock` does the same, and more: `interlock task complete {id} --summary TEXT`."""
+
+_ELSEWHERE = """\
+## How to report
+
+End your turn when you are finished: that reports the task as complete, and what you said last as its summary. If you
+need an answer from a person, or cannot go on, end with one line of JSON instead, with what you ask or what is missing:
+
+    {"status": "AWAITING_RESPONSE", "output": "TEXT"}    or    {"status": "BLOCKED", "output": "TEXT"}"""
 
 NOT_PROMPTED = frozenset({"task_assignment"})
 """Types of mail that no agent reads in a prompt: the runner brings each task when it is due, and an agent that reads of
@@ -75,6 +81,12 @@ person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cann
 Without progress in this turn the attempt is over.
 """
 
+REPEATING = """\
+You were interrupted: your last {calls} tool calls on {id} repeated earlier ones with the same results ({what}). Do not
+repeat them. Try another way, ask a person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot
+go on (`task_update` with `block`). If you repeat yourself again, the attempt is over.
+"""
+
 _WORKTREE = """\
 You work in a git worktree that is yours alone, on the branch `{branch}`. Commit there or not, as you like: when you are
 finished, what is left is committed for you, and Interlock merges your branch into `{integration}`. Do not push, and do
@@ -85,7 +97,7 @@ _REVIEWING = """\
 
 You review the work of {author}; change nothing yourself. Give one verdict:
 
-- `interlock task approve {id}` if it is good as it is
+- `interlock task approve {id}` if it is good
 - `interlock task reject {id} --reason TEXT` if it is not; TEXT is what {author} gets to work on
 
 or end with a last line that says it: `approve`, or `changes: ` and what has to change. Anything else is no verdict, and
@@ -195,11 +207,13 @@ def prompt_for(
     before: list[Task] | None = None,
     rules: str | None = None,
     files: list[tuple[str, str, list[str]]] | None = None,
+    elsewhere: str | None = None,
 ) -> str:
     """Subject, body, how the result is judged, how to report, what was asked and answered before, the member's mail,
     and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools; `before`: earlier
     tasks of the same chat session; `rules`: what it may do unasked; `files`: what the tasks it waited for made outside
-    git (task, directory, paths)."""
+    git (task, directory, paths); `elsewhere`: the branch that it works on, where our command and tools do not
+    reach the team."""
     parts = [f"# {task.subject} ({task.id})"]
     if before:
         parts.insert(0, earlier(before))
@@ -212,12 +226,12 @@ def prompt_for(
             f"When you are finished, Interlock itself runs `{task.verify}` in this directory; the task counts as done "
             "only if that succeeds."
         )
-    if task.worktree:
-        team = str(task.worktree["branch"]).split("/")[1]
-        parts.append(_WORKTREE.format(branch=task.worktree["branch"], integration=f"interlock/{team}"))
+    branch = elsewhere or (task.worktree or {}).get("branch")
+    if branch:
+        parts.append(_WORKTREE.format(branch=branch, integration=f"interlock/{branch.split('/')[1]}"))
     if rules:
         parts.append(f"## What you may do\n\n{rules}")
-    parts.append((_TALKING if talks else _REPORTING).format(id=task.id))
+    parts.append(_ELSEWHERE if elsewhere else (_TALKING if talks else _REPORTING).format(id=task.id))
     if conversation:
         parts.append("## What was asked, and the answers\n\n" + "\n\n".join(map(exchange, conversation)))
     if mail:

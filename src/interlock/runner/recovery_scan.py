@@ -60,6 +60,10 @@ class LivenessProbe:
         """End everything that run started here; true when nothing of it is left. May take `grace` seconds and more."""
         return run_processes.end_run_programs(run, grace)
 
+    def end_session(self, session: str, grace: float) -> None:
+        """End the program that a runner which is gone kept for that session."""
+        run_processes.end_programs(f"#{run_processes.session_token(session) or ''}", grace)
+
     def at(self, task: Task) -> bool:
         """Whether a worker of this process is at that task."""
         return False
@@ -80,6 +84,15 @@ class LivenessProbe:
         return self.alive(process) is False
 
 
+@dataclass(slots=True, frozen=True)
+class RecoveryAction:
+    """Something that a poll did about a task, or about what is no task's, and why."""
+
+    type: str
+    task_id: str | None
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveryFinding:
     """One thing to act on. `evidence` goes into the event; `run` and `task` are as they were when it was found."""
@@ -92,9 +105,9 @@ class RecoveryFinding:
     session: tuple[str, str] | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The contract's shape."""
-        return {"type": self.type, "task_id": self.task_id, "reason": self.reason}
+    def action(self) -> RecoveryAction:
+        """What is told of it."""
+        return RecoveryAction(self.type, self.task_id, self.reason)
 
 
 class RecoveryScan:
@@ -122,11 +135,14 @@ class RecoveryScan:
         rows, now = self._rows, iso(self._now)
         found: dict[str, RecoveryFinding] = {}
         others = []
-        kept = [one for session in rows.sessions.of_runners() if (one := self.left_behind(*session)) is not None]
+        sessions = rows.sessions.of_runners()
+        gone = {process for process in {one[2] for one in sessions} if self._probe.alive(process) is False}
+        left = (self.left_behind(member, session) for member, session, process in sessions if process in gone)
+        kept = [one for one in left if one is not None]
         late = [
-            RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+            RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one.id} in time")
             for one in rows.requests.open()
-            if one["expires_at"] <= now
+            if one.expires_at <= now
         ]
         for one in (*self._runners(), *self._leases(), *self._sessions(), *kept, *late, *self._questions()):
             if one.run is None:
@@ -287,7 +303,7 @@ class RecoveryScan:
             return self._finding(
                 "stale_heartbeat", run, task, f"no sign of life, and its lease ended at {run.expires_at}"
             )
-        return self._finding("expire_lease", run, task, f"claimed by hand at {run.started_at}, and its time is up")
+        return self._finding("expire_lease", run, task, f"claimed by hand, and its lease ended at {run.expires_at}")
 
     def _by_session(self, run: Run, task: Task) -> RecoveryFinding | None:
         if task.state != "in-progress" or run.runner is not None or self._awake < CLAIM_GRACE:

@@ -4,9 +4,11 @@ any number of workers may wait for work."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from interlock import core, model
+from interlock.clock import seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
@@ -18,14 +20,19 @@ WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
 SERVER = "serve:"
 """The same for `interlock up`, whose process works for all teams."""
+FINISHED = "finished"
+"""Why a runner ends that nobody stopped: nothing proceeds without a person."""
+
+Enter = Callable[[UnitOfWork, str], "model.worker.WorkerRecord"]
+"""Enters this process, as the ledger names it, into the list of workers."""
 
 _here: set[str] = set()
 """The directories of the teams that this very process drives."""
 _lock = threading.Lock()
 
 
-def sign_on(workspace: Workspace, *, take_over: bool = False) -> None:
-    """Become the team's runner. `take_over`: also from a runner of another machine.
+def sign_on(workspace: Workspace, enter: Enter, *, take_over: bool = False) -> model.worker.WorkerRecord:
+    """Become the team's runner, and by `enter` one of its workers. `take_over`: also from a runner of another machine.
 
     Raises:
         RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell.
@@ -38,10 +45,12 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> None:
                 raise _alive(workspace, str(team.runner))
         act.rows.team.update(team, runner=own)
         act.event("runner.started", process=own)
+        return enter(act, own)
 
 
-def join(workspace: Workspace, *, shared: bool = False) -> str:
-    """Become one of the team's workers; answers what `leave` needs. `shared`: this process does other things as well.
+def join(workspace: Workspace, enter: Enter, *, shared: bool = False) -> tuple[model.worker.WorkerRecord, str]:
+    """Become one of the team's workers, by `enter`; answers what `leave` needs. `shared`: this process does other
+    things as well.
 
     Raises:
         RunnerAlive: this very process drives the team already.
@@ -50,29 +59,57 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
         session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
         act.rows.sessions.begin(SYSTEM, session, act.at, own)
         act.event("runner.started", process=own, endless=True)
-    return session
+        return enter(act, own), session
 
 
-def sign_off(workspace: Workspace, reason: str) -> None:
-    """Cease to be the team's runner."""
+def beat(workspace: Workspace, worker: model.worker.WorkerRecord, due: float) -> model.worker.WorkerRecord:
+    """Read what the worker is to do, and show, each `due` seconds, that it lives."""
+    with workspace.ledger.snapshot() as rows:
+        found = rows.team.workers().get(worker.name)
+    if found is None or workspace.clock.now() - seconds(found.beat_at) < due:
+        return found or worker
+    with workspace.act(Principal(SYSTEM)) as act:
+        return core.workers.beat(act, worker.name, worker.process, core.workers.load())
+
+
+def fill(workspace: Workspace, worker: model.worker.WorkerRecord, status: str) -> model.worker.WorkerRecord:
+    """Show that the worker is full, or that it is not any more."""
+    with workspace.act(Principal(SYSTEM)) as act:
+        return core.workers.fill(act, worker.name, worker.process, status)
+
+
+def sign_off(
+    workspace: Workspace, worker: model.worker.WorkerRecord, nothing_left: Callable[[Rows], bool], reason: str
+) -> bool:
+    """Cease to be the team's runner; False, and nothing is changed, where the `reason` is that it has finished and
+    something is left by now, such as a task whose question was answered meanwhile."""
+    stays = False
     try:
         with workspace.act(Principal(SYSTEM)) as act:
+            stays = reason == FINISHED and not nothing_left(act.rows)
+            if stays:
+                return False
+            core.workers.end(act, worker.name, worker.process)
             team = act.rows.team.get()
             if team.runner == ref.current().as_text():
                 act.rows.team.update(team, runner=None)
                 act.event("runner.stopped", reason=reason)
                 act.topics.add("members")
+        return True
     finally:
-        _forget(workspace)
+        if not stays:
+            _forget(workspace)
 
 
-def leave(workspace: Workspace, session: str, reason: str) -> None:
-    """Cease to be a worker."""
+def leave(workspace: Workspace, worker: model.worker.WorkerRecord, session: str, reason: str) -> bool:
+    """Cease to be a worker; always True."""
     try:
         with workspace.act(Principal(SYSTEM)) as act:
+            core.workers.end(act, worker.name, worker.process)
             act.rows.sessions.end(SYSTEM, session, act.at)
             act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")
+        return True
     finally:
         _forget(workspace)
 

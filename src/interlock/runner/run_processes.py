@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 
+from interlock import model
 from interlock.core.unit_of_work import RUN_SESSION as SESSION
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest
 from interlock.model.names import SYSTEM
-from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.text import programs
 from interlock.processes import groups, ref
@@ -45,7 +45,7 @@ def end_programs(text: str, grace: float) -> bool:
     return groups.end_group(process, grace=grace, token=token, whole=True)
 
 
-def end_run_programs(run: Run, grace: float) -> bool:
+def end_run_programs(run: model.run.Run, grace: float) -> bool:
     """End everything that run started here; True when nothing of it is left."""
     if run.runner is not None and ref.alive(run.runner) is None:
         return True  # On another machine; it was taken over because that is gone.

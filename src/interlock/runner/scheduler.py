@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Thread
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -34,11 +34,9 @@ from interlock.model.task import Task
 from interlock.protocol import dropped
 from interlock.protocol.dropped import apply_within
 from interlock.protocol.routing import missing_file
-from interlock.runner import run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.merge_queue import take_up as merge_up
-from interlock.runner.recovery_scan import LivenessProbe, RecoveryFinding, RecoveryScan
-from interlock.runner.run_processes import session_token
+from interlock.runner.recovery_scan import LivenessProbe, RecoveryAction, RecoveryFinding, RecoveryScan
 from interlock.runner.verify import recheck
 from interlock.storage.ledger import Rows
 
@@ -50,6 +48,14 @@ PAUSE = 5.0
 """Seconds before a check that could not be run is tried again."""
 JUMP = 2.0
 """Seconds by which the wall clock may run away from the monotonic one before that counts as a jump."""
+
+
+@dataclass(slots=True, frozen=True)
+class PollReport:
+    """What a poll did, or with `dry_run` would do; `stale_heartbeat` is not counted as executed."""
+
+    actions: list[RecoveryAction]
+    actions_executed: int
 
 
 class Scheduler:
@@ -75,14 +81,14 @@ class Scheduler:
         self._last: tuple[float, float] | None = None
         self._woke = -math.inf
 
-    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """One poll: `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`.
+    def poll(self, *, dry_run: bool = False) -> PollReport:
+        """Poll once; with `dry_run` only say what that would do.
 
         Raises:
             LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: what was done stands; the next poll does the rest.
         """
         if dry_run:
-            return {"actions": [one.as_dict() for one in self._preview()], "actions_executed": 0}
+            return PollReport([one.action() for one in self._preview()], 0)
         done = self.carry_out(self.look())
         for one in self.verifies():
             assert one.task is not None and one.run is not None
@@ -94,8 +100,7 @@ class Scheduler:
                 break  # Another process was faster.
             merged[merge.task.id] = merge
         done += merged.values()
-        executed = self.written_down(done)
-        return {"actions": [one.as_dict() for one in done], "actions_executed": executed}
+        return PollReport([one.action() for one in done], self.written_down(done))
 
     def look(self) -> list[RecoveryFinding]:
         """What is to be done now, but for verifies. Heartbeats that agents have laid down are taken in first."""
@@ -143,9 +148,8 @@ class Scheduler:
             again = [scan.run(one.run) if one.run is not None else one for one in found]
         held = [one for one in again if one is not None]
         for one in held:
-            if one.type == "close_session" and one.session is not None:  # A runner that is gone kept its program.
-                grace = float(setting(self._workspace, "stop_grace"))
-                run_processes.end_programs(f"#{session_token(one.session[1]) or ''}", grace)
+            if one.type == "close_session" and one.session is not None:
+                self._probe.end_session(one.session[1], float(setting(self._workspace, "stop_grace")))
         ended = self._end_programs([one.run for one in held if one.run is not None])
         done = (self._act_on(one, one.run is None or ended[one.run.id]) for one in held)
         return [one for one in done if one is not None]
@@ -248,7 +252,7 @@ class Scheduler:
         return [*found, *verifies, *([merge] if merge is not None else [])]
 
 
-def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
+def poll(workspace: Workspace, *, dry_run: bool = False) -> PollReport:
     """Poll once; see `Scheduler.poll`."""
     return Scheduler(workspace).poll(dry_run=dry_run)
 
@@ -308,7 +312,7 @@ def _recover(act: UnitOfWork, finding: RecoveryFinding, gone: bool, missing: str
     else:
         finish.fail(act, task, cause, counts=lapsed is not None, lapsed=lapsed)
         if run.runner is None:  # Its member hears of it; of a program that is gone the lead hears, too.
-            text = f"{run.task_id} was taken back from {run.member}: {finding.reason}."
+            text = f"{run.task_id} was taken from {run.member}: {finding.reason}."
             again = " Claim it again to continue." if task.state in ("ready", "backlog") else ""
             notify(act, run.member, text + again, summary="claim released")
             if finding.type == "requeue" and run.member != LEAD:
@@ -353,7 +357,7 @@ class RecoveryWorker:
         try:
             await anyio.to_thread.run_sync(lambda: self._scheduler.written_down(self._scheduler.carry_out(found)))
         except InterlockError as error:
-            self._context.notice(f"what nobody works on was not taken up: {error.message}")
+            self._context.notice(f"abandoned tasks were not resumed: {error.message}")
             await anyio.sleep(1.0)
         finally:
             self.recovering = False

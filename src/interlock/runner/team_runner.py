@@ -23,14 +23,17 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from interlock.clock import iso, seconds
+from interlock.core import workers
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
-from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import AgentError, InterlockError, LedgerBusy
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.workers import Waits
+from interlock.errors import AgentError, InterlockError, LedgerBusy, WorkerNotFound
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.model.worker import FULL, WorkerRecord
 from interlock.processes import ref
 from interlock.processes.ref import alive
 from interlock.runner import registration, usage, workspace_allocation
@@ -43,11 +46,14 @@ from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import RecoveryWorker, Scheduler
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
+from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import woken
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks at everything, however quiet it is: dead runners, stopped verifies."""
+BEAT = 30.0
+"""Seconds after which a worker shows again that it lives."""
 SPARE_THREADS = 8
 READY_LOOKED_AT = 10_000
 LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
@@ -113,23 +119,40 @@ class TeamRunner:
         await self._update_pool(needed=not self._config.idle)
         await anyio.to_thread.run_sync(workspace_allocation.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
-        reason = "failed"
+        reason, ended = "failed", False
         try:
-            reason = await self._until_quiet()
+            while not ended:  # It decides, closes sessions, signs off: what comes in between is done as well.
+                reason = await self._until_quiet()
+                ended = await self._end(sign_off, reason)
         finally:
-            # Where it cannot be written down, the entry goes when this process does.
-            with anyio.CancelScope(shield=True), suppress(InterlockError):
-                await anyio.to_thread.run_sync(sign_off, reason)
+            if self._config.share is not None:
+                self._config.share.leave(self._workspace.name)
+            if not ended:
+                await self._end(sign_off, "failed")
         if self._context.listener_error is not None:
             raise self._context.listener_error
         return reason
 
-    def _sign_on(self) -> Callable[[str], None]:
+    async def _end(self, sign_off: Callable[[str], bool], reason: str) -> bool:
+        with anyio.CancelScope(shield=True), suppress(InterlockError):
+            return await anyio.to_thread.run_sync(sign_off, reason)
+        return True  # It cannot be written down: the entry goes when this process does.
+
+    def _sign_on(self) -> Callable[[str], bool]:
         if self._config.endless:
-            session = registration.join(self._workspace, shared=self._config.shared)
-            return partial(registration.leave, self._workspace, session)
-        registration.sign_on(self._workspace, take_over=self._config.take_over)
-        return partial(registration.sign_off, self._workspace)
+            self._context.worker, session = registration.join(self._workspace, self._enter, shared=self._config.shared)
+            return partial(registration.leave, self._workspace, self._context.worker, session)
+        self._context.worker = registration.sign_on(self._workspace, self._enter, take_over=self._config.take_over)
+        return partial(registration.sign_off, self._workspace, self._context.worker, self._nothing_left_in)
+
+    def _enter(self, act: UnitOfWork, own: str) -> WorkerRecord:
+        config, labels = self._config, self._config.labels
+        if labels is None:
+            labels = str(act.settings.get("labels")).replace(",", " ").split()
+        return workers.begin(
+            act, own, name=config.name, labels=labels, members=config.members, parallel=config.parallel,
+            load=workers.load(),
+        )  # fmt: skip
 
     async def _until_quiet(self) -> str:
         reason: str | None = None
@@ -209,6 +232,7 @@ class TeamRunner:
         over = until is not None and self._workspace.clock.now() >= until
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if over else None
         ending = ending or await anyio.to_thread.run_sync(self._limit_reached)
+        ending = ending or await self._beat()
         await self._end_superseded()
         await self._dismiss(group)
         if not self.stop.hard:  # What was finished is merged, also when nothing new begins.
@@ -217,13 +241,25 @@ class TeamRunner:
             await self._recovery.look(group)
             # Where all are gone, or changed to what we cannot run, those still at work finish.
             await self._update_pool(needed=False)
-            await self._dispatch(group)
+            if self._context.worker is None or self._context.worker.status in ("active", FULL):
+                await self._dispatch(group)
             await self._pool.rest(group)
             if not self._occupied and not self._config.endless and await self._nothing_left():
-                ending = None if self._baselines.outstanding() else "finished"
+                ending = None if self._baselines.outstanding() else registration.FINISHED
+        await self._looked()
         await self._baselines.begin_next(group, self._busy, over=ending is not None)
         await self._park_the_waiting(ending)
         return None if self._occupied else ending
+
+    async def _beat(self) -> str | None:
+        """Show, from time to time, that this worker lives; why it is to end."""
+        worker = self._context.worker
+        if worker is None:
+            return None
+        with suppress(WorkerNotFound):
+            worker = await anyio.to_thread.run_sync(registration.beat, self._workspace, worker, BEAT)
+        self._context.worker = worker
+        return "drained" if worker.status == "draining" else None
 
     @property
     def _occupied(self) -> bool:
@@ -235,19 +271,37 @@ class TeamRunner:
         """Those at a task that wait for a person: they take no place among those at work."""
         return [self._workers[name] for name in self._busy if name in self._workers and self._workers[name].waiting]
 
+    async def _looked(self) -> None:
+        """Tell the other teams of this process how many runs are open here, and everybody if one waits for theirs."""
+        share, asks = self._config.share, self._context.asks
+        self._context.asks = False
+        if share is None:
+            return
+        share.looked(self._workspace.name, self._at_work, asks=asks)
+        worker = self._context.worker
+        if worker is not None and worker.status == ("active" if asks else FULL):
+            with suppress(WorkerNotFound):
+                self._context.worker = await anyio.to_thread.run_sync(
+                    registration.fill, self._workspace, worker, FULL if asks else "active"
+                )
+
+    @property
+    def _at_work(self) -> int:
+        return len(self._pool.beside) + len(self._busy) - len(self._waiting_workers())
+
     async def _dispatch(self, group: TaskGroup) -> None:
         parallel = self._config.parallel or int(await anyio.to_thread.run_sync(setting, self._workspace, "parallel"))
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, 2 * parallel + SPARE_THREADS)
         for name, worker in list(self._workers.items()):
-            at_work = len(self._pool.beside) + len(self._busy) - len(self._waiting_workers())
-            if at_work >= parallel or self.stop.soft or self._recovery.recovering:
+            if self._at_work >= parallel or self.stop.soft or self._recovery.recovering:
                 return
             if self._pool.is_busy(name):
                 continue
             claimed = await worker.claim()
             if claimed is not None:
                 self._busy[name] = claimed[0]
+                self._workers[name] = self._workers.pop(name)  # The others come first now.
                 group.start_soon(self._work_on, worker, *claimed)
             elif worker.lasting and await anyio.to_thread.run_sync(self._pool.has_mail, worker):
                 self._pool.begin(group, worker, worker.read_mail)
@@ -337,14 +391,15 @@ class TeamRunner:
         return None if found is None else found.task
 
     async def _nothing_left(self) -> bool:
-        members = [worker.member for worker in self._workers.values()]
-
         def look() -> bool:
             with self._workspace.look() as rows:
-                unattended = bool(self._workspace.settings(rows).get("unattended"))
-                return nothing_left(rows, members, unattended=unattended)
+                return self._nothing_left_in(rows)
 
         return await anyio.to_thread.run_sync(look)
+
+    def _nothing_left_in(self, rows: Rows) -> bool:
+        members = [worker.member for worker in self._workers.values()]
+        return nothing_left(rows, members, self._workspace.settings(rows), iso(self._workspace.clock.now()))
 
     def _seconds_until_due(self) -> float:
         """How long to sleep at most: until a task's delay is over, or the time is up."""
@@ -397,15 +452,17 @@ class RunnerProbe(LivenessProbe):
         return not self._drives(run) if run.runner == self.own else super().gone(run)
 
 
-def nothing_left(rows: Rows, members: Sequence[Member], *, unattended: bool = False) -> bool:
+def nothing_left(rows: Rows, members: Sequence[Member], settings: Settings, now: str) -> bool:
     """Whether nothing proceeds without a person: no task is ready, now or after its delay, that one of `members` could
-    take, and no living process is at work whose result could make one so. A pause ends nothing: it is lifted by a
-    person."""
+    take and for whose labels a worker lives, and nobody is at work whose result could make one so. A pause ends
+    nothing: it is lifted by a person."""
     here = {member.name for member in rows.team.members() if member.status != "stopped"}
     members = [member for member in members if member.name in here]
     names = {member.name for member in members}
     ready = rows.tasks.ready(READY_LOOKED_AT)
-    if any(may_take(task, member.name, member.agent) for task in ready for member in members):
+    takeable = [task for task in ready if any(may_take(task, one.name, one.agent) for one in members)]
+    waits = Waits(rows, settings, now) if any(task.labels for task in takeable) else None
+    if any(waits is None or waits.unlabelled(task) is None for task in takeable):
         return False
     reviews = rows.tasks.select(states=["review"])
     if any(reviewer_of(rows, task) in names and not rows.questions.open(task.id) for task in reviews):
@@ -414,7 +471,7 @@ def nothing_left(rows: Rows, members: Sequence[Member], *, unattended: bool = Fa
         state = task.merging or {}
         if any(alive(str(state[who])) for who in ("process", "held") if state.get(who)):
             return False
-    if unattended and any(one.reversible and one.default is not None for one in rows.questions.open()):
+    if settings.get("unattended") and any(one.reversible and one.default is not None for one in rows.questions.open()):
         return False  # Its default will be taken.
     return not any(_proceeds(rows, run) for run in rows.runs.open())
 
@@ -435,7 +492,7 @@ def _proceeds(rows: Rows, run: Run) -> bool:
     if task.state != "in-progress":
         return False
     if run.runner is not None:
-        return bool(alive(run.runner))
+        return alive(run.runner) is not False  # On another machine: until its lease ends.
     member = rows.team.member(run.member)
     sessions = rows.sessions.living(run.member) if member is not None and member.role == "member" else []
     return any(session == run.session and process is not None and alive(process) for session, process in sessions)

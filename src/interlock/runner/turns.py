@@ -3,6 +3,7 @@
     a turn ends ──> a person is asked ──────────> wait: the answer is the next prompt, or the session closes
                 ──> over a limit ───────────────> a person is asked whether it may continue
                 ──> no progress for some turns ─> told so once; then the attempt is over
+                ──> only repeats its tool calls > the same, or a new session or a question, as a setting says
                 ──> mail waits ─────────────────> the mail, urgent first; so many times in a row at most
                 ──> something was refused ──────> why, and what is allowed; so many times at most
                 ──> its report was found wrong ─> the findings, once; that is the same round
@@ -14,12 +15,19 @@ Urgent mail waits for the end of the turn, too: an agent is interrupted only to 
 A turn makes progress when a tool call changed something, when a file in the working directory is another one than
 before, or when the agent says something that it did not say the turn before. So many turns in a row without any of
 that, and the run is *stuck*. What was looked at is written down as evidence.
+
+A turn may also repeat itself without ever ending. So the last tool calls are looked at: where less than a tenth of them
+had an input or an output that the run had never had before, the turn is interrupted. Of calls that a program refuses
+before it tells them, its own log has the same line again and again: that counts as well while no call is under way.
+Time plays no part in that: an agent that waits for one long step, or thinks, calls nothing and is left alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +41,7 @@ from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
-from interlock.model.text import plain
+from interlock.model.text import named, plain, stuck
 from interlock.protocol.dropped import adopt
 from interlock.runner import usage
 from interlock.runner.completion import read_outcome, read_verdict
@@ -43,6 +51,7 @@ from interlock.runner.job import TOLD, is_person, offer_mail_in, worth_a_prompt
 from interlock.runner.permissions import rules_of
 from interlock.runner.prompt import (
     NO_VERDICT,
+    REPEATING,
     STUCK,
     answer_prompt,
     findings_prompt,
@@ -55,6 +64,11 @@ from interlock.runner.verify import fingerprint
 
 REFUSALS_TOLD = 5
 """How often one run is told why something was refused; after that it is reminded and settled like others."""
+REPEATED = 0.1
+"""The share of calls with something new below which the last calls do nothing but repeat earlier ones."""
+SEEN_KEPT = 50_000
+COMPLAINT = re.compile(r"error|fail|panic|refused|denied", re.IGNORECASE)
+"""What a line of a program's own log has where it says that something did not work."""
 CHANGING = frozenset({"edit", "delete", "move", "execute"})
 """Kinds of tool calls that may have changed something."""
 
@@ -80,15 +94,78 @@ class TurnProgress:
         self._files: str | None = ""
         self.idle_turns = 0
         self.evidence: dict[str, Any] = {}
+        self._calls: deque[tuple[bool, str, float]] = deque(maxlen=0)
+        self._seen: set[str] = set()
+        self._ended: set[str] = set()
+        self._open: set[str] = set()
+        self._complaints: Counter[str] = Counter()
+        self._complained = 0.0
+        self._spent: dict[str, float] = {}
 
-    def begin(self) -> None:
-        """Take in what lies there before the first turn. Reads the directory."""
+    def begin(self, calls: int) -> None:
+        """Take in what lies there before the first turn. Reads the directory. `calls`: so many that have nothing new
+        are a repetition; 0: none are."""
+        self._calls = deque(maxlen=calls)
         self._files = fingerprint(self._workdir)
 
+    @property
+    def repeating(self) -> bool:
+        """Whether the last calls of tools do nothing but repeat earlier ones."""
+        size = self._calls.maxlen or 0
+        again = len(self._calls) == size and sum(new for new, _, _ in self._calls) < REPEATED * size
+        return size > 0 and (again or self._complains())
+
+    def _complains(self) -> bool:
+        return max(self._complaints.values(), default=0) >= (self._calls.maxlen or 0)
+
+    def repeated(self) -> dict[str, Any]:
+        """What was repeated, since when, and what the turn cost as far as it was told; it is forgiven with that."""
+        what = self._complaints if self._complains() else Counter(title for _, title, _ in self._calls)
+        since = self._complained if self._complains() else self._calls[0][2]
+        found = {
+            "calls": max(what.values()) if self._complains() else len(self._calls),
+            "new": 0 if self._complains() else sum(new for new, _, _ in self._calls),
+            "seconds": round(time.monotonic() - since, 1),
+            "repeated": [title for title, _ in what.most_common(3)],
+            "spent": {"turns": 1, "input_tokens": None, "output_tokens": None, "cost_usd": None, **self._spent},
+        }  # fmt: skip
+        self._calls.clear()
+        self._complaints.clear()
+        self._spent = {}
+        return found
+
     def hear(self, update: Update) -> None:
-        done = update.kind == "tool" and update.data.get("status") == "completed"
-        if done and update.data.get("kind") in CHANGING:
-            self._changes += 1
+        data, id = update.data, str(update.data.get("id"))
+        match update.kind:
+            case "usage":
+                for name, value in data.items():
+                    if isinstance(value, (int, float)):
+                        self._spent[name] = self._spent.get(name, 0) + value
+            case "error" if not self._open and COMPLAINT.search(update.text):
+                self._complained = time.monotonic() if not self._complaints else self._complained
+                if len(self._complaints) < SEEN_KEPT:
+                    self._complaints[re.sub(r"\d+", "", update.text)] += 1
+            case "text" | "thought":
+                self._is_new({f"say {update.text.strip()}"})
+            case "tool" if data.get("status") not in ("completed", "failed"):
+                self._open.add(id)
+            case "tool" if id not in self._ended:
+                self._open.discard(id)
+                self._ended.add(id)
+                if data.get("status") == "completed" and data.get("kind") in CHANGING:
+                    self._changes += 1
+                asked = data.get("input") or (data.get("kind"), update.text, data.get("paths"))
+                told = {f"in {asked}", f"out {data['output']}" if data.get("output") else f"in {asked}"}
+                self._calls.append((self._is_new(told), update.text, time.monotonic()))
+
+    def _is_new(self, told: set[str]) -> bool:
+        """Whether some of that was never told before. After it, complaints count from the first again."""
+        if told <= self._seen:
+            return False
+        self._complaints.clear()
+        if len(self._seen) < SEEN_KEPT:
+            self._seen |= told
+        return True
 
     def turn_ended(self, output: str) -> None:
         """Judge the turn; `output` is what it said. Reads the directory."""
@@ -98,6 +175,10 @@ class TurnProgress:
         self.idle_turns = self.idle_turns + 1 if same else 0
         self.evidence = {"turns": self.idle_turns + 1, "output": said, "files": files, "changes": self._changes}
         self._said, self._files, self._changes = said, files, 0
+        self._ended.clear()
+        self._open.clear()
+        if not self.repeating:
+            self._spent = {}
 
 
 class TurnLoop:
@@ -161,9 +242,11 @@ class TurnLoop:
             if task.rounds > self._rounds:
                 self.new_round(task.rounds)
                 return NextPrompt(findings_prompt(task))
+            if self.progress.repeating:
+                return self._repeating(act, task)
             if self._is_stuck(act, task):
-                stuck = STUCK.format(id=task.id, turns=self.progress.evidence["turns"])
-                return None if self.failure else NextPrompt(stuck)
+                told = STUCK.format(id=task.id, turns=self.progress.evidence["turns"])
+                return None if self.failure else NextPrompt(told)
         mail = self._mail(act)
         if mail:
             return NextPrompt(mail_prompt(mail, task), [message.n for message in mail])
@@ -195,6 +278,23 @@ class TurnLoop:
             self.failure = f"stuck: no progress in {self.progress.evidence['turns']} turns, and none after a reminder"
         self._warned = True
         return True
+
+    def _repeating(self, act: UnitOfWork, task: Task) -> Step:
+        found, how = self.progress.repeated(), str(act.settings.get("when_repeating"))
+        action = "asked" if how == "question" else "ended" if self._warned or how == "session" else "reminded"
+        act.event("run.stuck", task.id, run=task.run_id, action=action, evidence=found)
+        if action == "reminded":
+            self._warned = True
+            return NextPrompt(REPEATING.format(id=task.id, calls=found["calls"], what=named(found["repeated"])))
+        said = f"repeats itself: {stuck(found)}"
+        if action == "ended":
+            self.failure = said
+            return None
+        answer.ask(
+            act, task, kind="clarification", text=f"{act.name} {said}. What should it do?", options=(), held=True,
+            context=f"Your answer is its next prompt. `interlock logs {task.id}` shows what it did.",
+        )  # fmt: skip
+        return "wait"
 
     def _ask_to_continue(self, act: UnitOfWork, task: Task, over: usage.Excess) -> Step:
         whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"

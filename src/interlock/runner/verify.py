@@ -40,8 +40,8 @@ from interlock.model.task import Task
 from interlock.model.text import plain
 from interlock.plan.detecting import checkout_of, elsewhere
 from interlock.processes import commands
-from interlock.processes.groups import RUN_TOKEN
-from interlock.processes.program import Program
+from interlock.processes.ancestry import RUN_TOKEN
+from interlock.processes.program import Program, ProgramEnd
 from interlock.processes.ref import ProcessRef, token_of
 from interlock.runner import run_processes
 from interlock.runner.context import RunnerContext, setting
@@ -52,6 +52,10 @@ from interlock.storage.ledger import Rows
 TAIL_CHARS = 4000
 BASELINE_SECONDS = 60.0
 """How long a runner with nothing else to do waits for the checks before the work."""
+REMEMBERED = 1000
+"""How many checks before the work a runner remembers to have seen; the ledger has all."""
+ENDED_WITH_US = 5.0
+"""Seconds beyond the grace after which what ends a whole run must have ended this process, too."""
 FILES_LOOKED_AT = 20_000
 CACHES = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"})
 INSTALLED = frozenset({"node_modules", ".venv"})
@@ -122,7 +126,8 @@ async def run_check(
         if astray is not None:
             return Evidence(command, None, False, 0.0, f"It would not look at the work: {astray}", at, False, tree)
     try:
-        program = Program(
+        program = partial(
+            Program,
             commands.argv(command),
             workdir=workdir,
             environment=own,
@@ -131,24 +136,42 @@ async def run_check(
             output_bytes=output_bytes,
             stop_grace=stop_grace,
         )
-        identity = await program.start()
+        ending = await _run_to_its_own_end(program, timeout, stop_grace + ENDED_WITH_US, on_line, on_start)
     except (AgentError, InvalidRequest, StorageError) as error:
         return Evidence(command, None, False, 0.0, error.message, at, False, tree)
-    try:
-        on_start(identity)
-        ending = await program.wait(timeout, on_line)
-    finally:
-        await program.close()
-    return Evidence(
-        command,
-        ending.exit_code,
-        passed=ending.stop == "end",
-        seconds=round(ending.seconds, 3),
-        tail=plain(ending.output)[-TAIL_CHARS:],
-        at=at,
-        timed_out=ending.stop == "timeout",
-        tree=tree,
-    )
+    passed, timed_out = ending.stop == "end", ending.stop == "timeout"
+    tail = plain(ending.output)[-TAIL_CHARS:]
+    return Evidence(command, ending.exit_code, passed, round(ending.seconds, 3), tail, at, timed_out, tree)
+
+
+async def _run_to_its_own_end(
+    program: Callable[[], Program],
+    timeout: float,
+    pause: float,
+    on_line: Callable[[str], None],
+    on_start: Callable[[ProcessRef], None],
+) -> ProgramEnd:
+    """Run it; once more, after `pause` seconds, where the system would not start it now or somebody else has ended it.
+
+    That says nothing about the work. Mostly a whole run is being ended then, and this process with it before the pause
+    is over: whoever comes after finds a check without its process, instead of one that failed.
+    """
+    last = False
+    while True:
+        running = program()
+        try:
+            identity = await running.start()
+            on_start(identity)
+            ending = await running.wait(timeout, on_line)
+            if last or ending.stop == "end" or not ending.interrupted:
+                return ending
+        except AgentError as error:
+            if last or type(error) is not AgentError:
+                raise
+        finally:
+            await running.close()
+        last = True
+        await anyio.sleep(pause)
 
 
 def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
@@ -294,7 +317,7 @@ class BaselineChecks:
         self._context = context
         self._workspace = context.workspace
         self._wanted: dict[tuple[str, str], Task] = {}
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: dict[tuple[str, str], None] = {}
         self._scope: anyio.CancelScope | None = None
         self._alone_since: float | None = None
 
@@ -310,7 +333,9 @@ class BaselineChecks:
         tree = str((task.worktree or {}).get("tree") or "") if task is not None else ""
         if task is None or not tree or task.verify is None or (tree, task.verify) in self._seen:
             return
-        self._seen.add((tree, task.verify))
+        self._seen[tree, task.verify] = None
+        if len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
         self._wanted[tree, task.verify] = task
 
     async def begin_next(self, group: TaskGroup, busy: Mapping[str, Task], *, over: bool) -> None:
@@ -373,7 +398,8 @@ class BaselineChecks:
         def write_down(ended: dict[str, object] | None) -> None:
             with self._workspace.act(Principal(SYSTEM)) as act:
                 unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
-                ledger.baselined(act, task, None if unknown or ended is None else not ended["passed"])
+                red = None if unknown or ended is None else not ended["passed"]
+                ledger.baselined(act, task, red, None if ended is None else str(ended["tail"]))
 
         try:
             directory = await anyio.to_thread.run_sync(place)

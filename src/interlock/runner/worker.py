@@ -81,20 +81,38 @@ class Worker:
 
     def _claim_next(self) -> tuple[Task, Principal] | None:
         name, shell = self.member.name, self.member.agent == "shell"
-        workspace = self._context.workspace
+        workspace, known = self._context.workspace, self._context.worker
+        labels = () if known is None else known.labels
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
             if not claim.may_be_given_work(rows, name, workspace.settings(rows)):
                 return None
             reviews = bool(reviewers.waiting_for(rows, name))
-            if not reviews and rows.tasks.next_ready(name, shell=shell, now=iso(workspace.clock.now())) is None:
+            if (
+                not reviews
+                and rows.tasks.next_ready(name, shell=shell, now=iso(workspace.clock.now()), labels=labels) is None
+            ):
                 return None
+            weight = int(workspace.settings(rows).get("weight"))
+        share = self._context.config.share
+        if share is not None and not share.take(workspace.name, weight):
+            self._context.asks = True
+            return None
+        claimed = None
+        try:
+            claimed = self._claim_now(shell, reviews, labels)
+        finally:
+            if share is not None and claimed is None:
+                share.give_back(workspace.name)
+        return claimed
+
+    def _claim_now(self, shell: bool, reviews: bool, labels: Collection[str]) -> tuple[Task, Principal] | None:
         caller = self._principal()
         task = None
-        with suppress(RunLimit, _NothingToClaim), workspace.act(caller) as act:
+        with suppress(RunLimit, _NothingToClaim), self._context.workspace.act(caller) as act:
             runner, parallel = self._context.process, self._context.config.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: the work itself is done already.
             task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
-            task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel)
+            task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel, labels=labels)
             if task is None:
                 raise _NothingToClaim
         if task is None:
@@ -221,7 +239,12 @@ class WorkerPool:
             AgentError: nobody could work.
         """
         with self._context.workspace.look() as rows:
-            members = {m.name: m for m in rows.team.members() if m.role == "member" and m.agent}
+            own = self._context.config.members
+            members = {
+                m.name: m
+                for m in rows.team.members()
+                if m.role == "member" and m.agent and (own is None or m.name in own)
+            }
         news: list[str] = []
         for name in [name for name in self.workers if name not in members and not self.is_busy(name)]:
             self._retiring.append(self.workers.pop(name))

@@ -204,8 +204,11 @@ def _bring_up_to_date(workspace: Workspace, found: Trees, task: Task, known: dic
         artifacts.set_aside(workspace, found, task)
     changes: dict[str, Any] = {}
     if known.get("update"):
-        found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
-        found.update(known)
+        sealed = found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
+        if task.command is not None and not sealed.unmerged:  # A command resolves no conflict: it begins again.
+            changes |= found.follow(known)
+        else:
+            found.update(known)
         changes["update"] = False
     elif found.untouched(known) and found.head() != known["base"]:
         changes |= found.follow(known)

@@ -17,7 +17,7 @@ from interlock.model.driving import Stop
 LOOK_AGAIN = 1.0
 """Seconds between two looks for what has changed."""
 REST = 5.0
-"""Seconds between two looks at one team, at least: at what is open in it, or whether a crew can work now."""
+"""Seconds between two looks at one team, at least: at what is open in it, or whether its agents can work now."""
 REFUSED = 30.0
 """Seconds after which one is tried again in whose team nothing happened: an agent may have been installed."""
 
@@ -49,6 +49,7 @@ class TeamThreads:
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._share = home.machine_share()
         self._threads: dict[str, TeamThread] = {}
         self._watches: dict[str, TeamWatch] = {}
         self._refused: dict[str, tuple[str, float]] = {}  # why a team was last not worked on, and when
@@ -86,9 +87,11 @@ class TeamThreads:
                 for name in names:
                     if not self._ending.is_set():
                         self._look_at(name)
-                for gone in self._watches.keys() - set(names):
-                    del self._watches[gone]
+                for gone in (self._watches.keys() | self._threads.keys()) - set(names):
+                    self._watches.pop(gone, None)
                     self._refused.pop(gone, None)
+                    if gone in self._threads and not self._threads[gone].thread.is_alive():
+                        del self._threads[gone]
             except InterlockError as error:
                 log.warning("cannot list teams: %s", error.message)
             self._ending.wait(LOOK_AGAIN)
@@ -122,8 +125,8 @@ class TeamThreads:
             log.exception("abandoned work of %s is not recovered", name)
 
     def _take_up(self, name: str, watch: TeamWatch) -> bool:
-        """Take up what nobody works on in a team without a crew; whether there are checks or merges to do, which take
-        as long as they take, and may have to be stopped: a crew does those."""
+        """Take up what nobody works on in a team without agents; whether there are checks or merges to do, which take
+        as long as they take, and may have to be stopped: its agents do those."""
         recovery = watch.recovery = watch.recovery or self._home.recovery(name, interval=REST)
         recovery.poll()
         watch.rests = recovery.rests
@@ -138,7 +141,8 @@ class TeamThreads:
 
     def _drive(self, name: str, idle: bool) -> None:
         try:
-            self._home.drive(name, stop=self._threads[name].stop, endless=True, shared=True, idle=idle)
+            stop = self._threads[name].stop
+            self._home.drive(name, stop=stop, endless=True, shared=True, idle=idle, share=self._share)
             self._refused.pop(name, None)
         except InterlockError as error:
             if self._refused.get(name, ("", 0.0))[0] != error.message:  # Once: `interlock status` goes on saying so.

@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
 from interlock.app.home import Home
 from interlock.app.server_lock import ServerLock, link_to, page_at
-from interlock.core.tokens import Tokens
+from interlock.errors import InvalidRequest
+from interlock.model.json import Json
 from interlock.processes import groups, ref, table
 from interlock.serve.listener import HttpListener, bind, is_loopback, url_of
 from interlock.serve.team_threads import TeamThreads
@@ -49,6 +51,7 @@ def up(
     *,
     host: str | None = None,
     port: int | None = None,
+    plain: bool = False,
     on_ready: Callable[[Served], None] = lambda served: None,
     pages: Collection[APIRouter] = (),
 ) -> None:
@@ -56,43 +59,42 @@ def up(
 
     Args:
         host, port: where to listen; by default the settings `http_host` and `http_port`.
+        plain: also listen where other machines reach it without a proxy with TLS.
         on_ready: called once it listens.
-        pages: routers of the web page.
 
     Raises:
         ServerAlive: this home is served already.
-        InvalidRequest: the port cannot be had.
+        InvalidRequest: the port cannot be had, or the address is public and nothing encrypts what is sent.
         StorageError: the home cannot be written.
     """
-    settings = {row["name"]: row["value"] for row in home.settings()}
+    settings = {one.name: one.value for one in home.settings()}
     host = host or str(settings["http_host"])
+    if not (is_loopback(host) or settings["http_proxies"] or plain):
+        raise InvalidRequest(
+            f"At {host} other machines could read every token and answer on the way. Put a proxy with TLS before it "
+            "and its address into the setting http_proxies, or say `--plain` where the network itself is private.",
+            field="host",
+        )
     with ServerLock(home.path) as lock:
-        tokens = Tokens(home.path)
-        tokens.admin()
+        tokens = home.tokens()
+        tokens.share()
         listening = bind(host, int(settings["http_port"]) if port is None else port, exactly=port is not None)
         url = url_of(listening)
-        app = application.create(
-            home,
-            hosts=[name for name in (host, *str(settings["http_hosts"]).replace(",", " ").split()) if name],
-            any_address=not is_loopback(host),
-            body_bytes=int(settings["http_body_bytes"]),
-            body_seconds=float(settings["http_body_seconds"]),
-            pages=pages,
-        )
+        app = _application(home, host, settings, pages)
         teams = TeamThreads(home)
-        notices = home.notices(link=page_at(url, tokens))
+        notices, telemetry = home.notices(link=page_at(url, tokens)), home.telemetry()
         ended_at: list[float] = []
 
         def begin_to_end() -> None:
             ended_at.append(time.monotonic())
             application.close(app)
-            teams.stop()
-            notices.stop()
+            for end in (teams.stop, notices.stop, telemetry.stop):
+                end()
 
         def ready() -> None:
             lock.announce(url)
-            teams.start()
-            notices.start()
+            for begin in (teams.start, notices.start, telemetry.start):
+                begin()
             on_ready(Served(url, link_to(url, tokens), is_loopback(host)))
 
         try:
@@ -104,6 +106,27 @@ def up(
         _end_at_once()
     with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
         home.close()
+
+
+def _application(home: Home, host: str, settings: Json, pages: Collection[APIRouter]) -> FastAPI:
+    app = application.create(
+        home,
+        hosts=[name for name in (host, *str(settings["http_hosts"]).replace(",", " ").split()) if name],
+        any_address=not is_loopback(host),
+        proxies=str(settings["http_proxies"]),
+        body_bytes=int(settings["http_body_bytes"]),
+        body_seconds=float(settings["http_body_seconds"]),
+        pages=pages,
+    )
+    if settings["a2a"]:
+        try:
+            app.router.routes += import_module("interlock.surfaces.a2a.endpoint").routes()
+        except ImportError as error:
+            raise InvalidRequest(
+                f"The setting a2a is on, and {error.name} is not installed: `pip install 'interlock-agents[a2a]'`.",
+                field="a2a",
+            ) from None
+    return app
 
 
 async def _serve(listener: HttpListener, listening: socket.socket, ready: Callable[[], None]) -> None:

@@ -13,34 +13,41 @@ hand. Times are ISO 8601 UTC. `tests/conformance/` holds every backend to this p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from interlock import model
+from interlock import model, storage
+from interlock.clock import Clock
 from interlock.model.json import Json
-from interlock.model.message import Message
 from interlock.model.task import Task
-from interlock.model.team import Member, Team
+from interlock.model.team import ActingMember, LedgerStart, Member, TeamRecord
+
+
+class TaskPage(NamedTuple):
+    """A task, and what its files show beside it."""
+
+    task: Task
+    newest: int
+    """The newest event about it."""
+    log: list[tuple[str, str, str]]
+    handoff: model.run.Handoff | None
 
 
 class TeamRows(Protocol):
     """The team's one row, and its members."""
 
-    def get(self) -> Team:
+    def get(self) -> TeamRecord:
         """The team."""
 
-    def settings(self) -> Json:
-        """The team's own settings, without the rest of its row."""
-
-    def update(self, team: Team, **changes: Any) -> None:
+    def update(self, team: TeamRecord, **changes: Any) -> None:
         """Write these fields."""
 
-    def day_number(self, day: str) -> int:
-        """The next task number of that UTC day (1, 2, …), counted up in the row."""
+    def number_task(self, day: str) -> tuple[int, int]:
+        """Count a new task: its number of that UTC day (1, 2, …), and how many tasks are open with it."""
 
-    def count_open(self, change: int) -> int:
-        """Add `change` to the number of open tasks and return it."""
+    def count_open(self, change: int) -> None:
+        """Add `change` to the number of open tasks."""
 
     def add_member(self, member: Member) -> None:
         """Store a new member; mail that waits for the name is counted as unread."""
@@ -54,9 +61,6 @@ class TeamRows(Protocol):
     def member(self, name: str) -> Member | None:
         """The member of that name."""
 
-    def member_by_key(self, session_key: str) -> Member | None:
-        """The member with that session key."""
-
     def members(self) -> list[Member]:
         """All, the lead first, then in the order they joined; people last."""
 
@@ -69,8 +73,14 @@ class TeamRows(Protocol):
     def address(self, name: str) -> tuple[str, str, str, int] | None:
         """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
 
-    def touch(self, member: str, session: str, at: str) -> None:
-        """Note that a member acted, and in which session."""
+    def workers(self) -> dict[str, model.worker.WorkerRecord]:
+        """The processes that do the team's tasks, and those that did, by name."""
+
+    def put_worker(self, worker: model.worker.WorkerRecord) -> None:
+        """Store a worker as it is now, in place of one that had its name."""
+
+    def enter(self, name: str, session: str | None, at: str) -> ActingMember | None:
+        """Note that a member, named by name or session key, acts in that session (None: `cli:<its name>`)."""
 
 
 class SessionRows(Protocol):
@@ -80,8 +90,7 @@ class SessionRows(Protocol):
         """Whether that session has begun and has not ended."""
 
     def begin(self, member: str, session: str, at: str, process: str | None, program: str | None = None) -> None:
-        """Store a session that begins or resumes, with its process, if known, and, for a program that joined, its
-        kind."""
+        """Store a session that begins or resumes, with its process and, for a program that joined, its kind."""
 
     def end(self, member: str, session: str, at: str) -> None:
         """Note that a session has ended."""
@@ -92,8 +101,9 @@ class SessionRows(Protocol):
     def living(self, member: str) -> list[tuple[str, str | None]]:
         """(session, process) of the sessions of that member that have not ended."""
 
-    def of_runners(self) -> list[tuple[str, str]]:
-        """(member, session) of the sessions that runners opened and that have not ended."""
+    def of_runners(self) -> list[tuple[str, str, str]]:
+        """(member, session, process) of the sessions that runners opened and that have not ended, nor are known to be
+        gone."""
 
     def joined(
         self, session: str | None = None, process: str | None = None
@@ -121,13 +131,13 @@ class SessionRows(Protocol):
 class MessageRows(Protocol):
     """Mail. Stages change for many messages at once; the recipient's `unread` counter follows."""
 
-    def insert(self, message: Message, client_id: str | None) -> int:
+    def insert(self, message: model.message.Message, client_id: str | None) -> int:
         """Store a message, set and return its `n`, and count it as unread."""
 
-    def by_client_id(self, sender: str, client_id: str) -> list[Message]:
+    def by_client_id(self, sender: str, client_id: str) -> list[model.message.Message]:
         """What that sender stored under that id of its own."""
 
-    def offerable(self, recipient: str, limit: int, urgent_only: bool) -> list[tuple[Message, str, str]]:
+    def offerable(self, recipient: str, limit: int, urgent_only: bool) -> list[tuple[model.message.Message, str, str]]:
         """Messages not yet delivered, in order, each with the process that last offered it and when."""
 
     def offer(self, recipient: str, numbers: Sequence[int], session: str, process: str, at: str) -> None:
@@ -145,7 +155,7 @@ class MessageRows(Protocol):
     def seen(self, recipient: str, ids: Sequence[str]) -> list[str]:
         """Those of these messages that were acknowledged."""
 
-    def unacknowledged(self, recipient: str, limit: int, after: int = 0) -> list[Message]:
+    def unacknowledged(self, recipient: str, limit: int, after: int = 0) -> list[model.message.Message]:
         """What has not been seen yet, in order; marks nothing."""
 
     def requeue(
@@ -154,15 +164,15 @@ class MessageRows(Protocol):
         """Put messages that were offered or delivered but not acknowledged back to stored; the ids that were. Those of
         `session` only, of all but `except_session`, or with these `numbers`."""
 
-    def undelivered(self, recipient: str, after: int = 0) -> list[Message]:
+    def undelivered(self, recipient: str, after: int = 0) -> list[model.message.Message]:
         """Not yet delivered, in order: what `messages.jsonl` shows."""
 
-    def numbered(self, numbers: Sequence[int]) -> list[Message]:
+    def numbered(self, numbers: Sequence[int]) -> list[model.message.Message]:
         """The messages with those numbers."""
 
     def history(
         self, *, member: str | None, limit: int, before: int | None, request_id: str | None = None
-    ) -> list[Message]:
+    ) -> list[model.message.Message]:
         """Messages to or from a member (or all), the newest `limit`, in order."""
 
     def unread_of(self, recipient: str) -> int:
@@ -194,55 +204,27 @@ class QuestionRows(Protocol):
 class RequestRows(Protocol):
     """Shutdown requests and their answers."""
 
-    def insert(self, request: Json) -> None:
-        """Store an open request: id, subject, asked_by, asked (list of names), at, expires_at."""
+    def insert(self, request: model.question.StopRequest) -> None:
+        """Store an open request."""
 
-    def get(self, request_id: str) -> Json | None:
-        """That request, with `state` and `answers`."""
-
-    def open(self) -> list[Json]:
-        """Requests not yet granted, rejected or expired."""
-
-    def update(self, request_id: str, **changes: Any) -> None:
+    def update(self, request: model.question.StopRequest, **changes: Any) -> None:
         """Write these fields."""
+
+    def get(self, request_id: str) -> model.question.StopRequest | None:
+        """That request."""
+
+    def open(self) -> list[model.question.StopRequest]:
+        """Requests not yet granted, rejected or expired."""
 
 
 class HandoffRows(Protocol):
     """Tasks that were handed over."""
 
     def put(self, handoff: model.run.Handoff) -> None:
-        """Store the newest handoff of a task, replacing an earlier one."""
-
-    def update(self, handoff: model.run.Handoff, **changes: Any) -> None:
-        """Write these fields."""
+        """Store the newest handoff of a task, as it is now."""
 
     def get(self, task_id: str) -> model.run.Handoff | None:
         """The newest handoff of that task."""
-
-
-class EventRows(Protocol):
-    """The team's history."""
-
-    def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
-        """Write an event and return its `seq`."""
-
-    def since(self, seq: int, limit: int | None = None) -> list[model.event.Event]:
-        """Events after `seq`, in order."""
-
-    def of_task(self, task_id: str, limit: int | None = None) -> list[model.event.Event]:
-        """Events about one task, in order; the newest `limit`."""
-
-    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[model.event.Event]:
-        """The newest `limit` events below `seq` `before` (None: of all), newest first; of these types only, if any."""
-
-    def head(self) -> int:
-        """The newest `seq`; 0 where there is none."""
-
-    def newest(self) -> tuple[int, str]:
-        """(seq, at) of the newest event."""
-
-    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
-        """(seq, type, task id, payload as JSON text, time) after `seq`: all the mirror needs."""
 
 
 class GroupRows(Protocol):
@@ -282,8 +264,11 @@ class TaskRows(Protocol):
     def get(self, task_id: str) -> Task | None:
         """The task with exactly that id."""
 
-    def ids_ending(self, suffix: str, limit: int) -> list[str]:
-        """Ids that end in `-<suffix>`, newest first."""
+    def page(self, task_id: str) -> TaskPage | None:
+        """All that the task's files show but its runs."""
+
+    def named(self, key: str, ending: str | None, limit: int) -> list[Task]:
+        """The newest task made from that key of a plan, and the newest `limit` whose ids end in `-<ending>`."""
 
     def by_plan_key(self, key: str) -> Task | None:
         """The newest task made from that key of a plan."""
@@ -299,17 +284,38 @@ class TaskRows(Protocol):
         limit: int | None = None,
         after: int = 0,
         before: int | None = None,
+        ended_since: str | None = None,
     ) -> list[Task]:
-        """Tasks in order of creation, after the `n` `after`; without `states` all but deleted ones.
+        """Tasks in order of creation, after the `n` `after`; without `states` all but deleted ones. With `before`, an
+        `n`, the newest below it come first. `ended_since`: those that were finished then or later."""
 
-        With `before`, an `n`, the newest below it come first.
-        """
+    def evidence(self, ended_since: str | None) -> Iterable[tuple[list[Json], int]]:
+        """The evidence of done tasks, with how many have it; those that have none are one entry."""
 
-    def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
+    def troubled(
+        self, outcomes: Collection[str], events: Mapping[str, Sequence[tuple[str, object]]], since: str, limit: int
+    ) -> list[Task]:
+        """Tasks that had a run which ended otherwise than with `outcomes`, or an event of one of these types in
+        which one of these names has that value, where any are given. Those with the latest of these, at `since` or
+        later, at most `limit`, in order of creation."""
+
+    def board(self, column: str, sought: model.views.BoardFilter, *, limit: int, offset: int = 0) -> list[Task]:
+        """The tasks of one column, or in one state: next ones as queued, done ones newest first, others by age."""
+
+    def board_counts(self, sought: model.views.BoardFilter) -> dict[str, int]:
+        """How many tasks are in each column."""
+
+    def epics(self) -> list[str]:
+        """The epics that tasks are of, in the order of their numbers or names."""
+
+    def next_ready(
+        self, member: str, *, shell: bool | None, now: str, labels: Collection[str] = (), ageing: float = 0
+    ) -> Task | None:
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own. Queued workflows are passed over."""
+        a command of their own; those that ask for other labels than `labels`, and queued workflows, are passed over.
+        `ageing`: seconds by which a task of the next lower priority must be older to go first; 0: none does."""
 
-    def ready(self, limit: int) -> list[Task]:
+    def ready(self, limit: int, ageing: float = 0) -> list[Task]:
         """The ready queue in its order."""
 
     def ready_after(self, now: str) -> str | None:
@@ -327,9 +333,14 @@ class TaskRows(Protocol):
     def worktrees(self) -> list[Task]:
         """Tasks that were begun in a worktree of their own, whatever their state, even where it is gone by now."""
 
+    def kept(self, states: Collection[str]) -> list[Task]:
+        """Those of them in these states, or whose worktree stays since not all in it could be kept."""
+
+    def merged(self) -> tuple[int, int]:
+        """How many of them are done and merged, and how many of these are delivered."""
+
     def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
-        """(failed,) for that check on that tree before any work, (None,) where it did not finish; None where it was not
-        run."""
+        """(failed,) for that check on that tree before any work, (None,): it did not finish; None: it was not run."""
 
     def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
         """Store that."""
@@ -365,6 +376,9 @@ class GraphRows(Protocol):
     def dependents(self, task_id: str) -> list[str]:
         """Ids of everything that depends or depended on the task."""
 
+    def holding_up(self, after: int) -> list[Task]:
+        """What tasks in backlog wait for, near and far, as far as it is not done; of tasks after the `n` `after`."""
+
     def open_dependents(self, task_id: str) -> list[Task]:
         """The dependents of a task that are not final."""
 
@@ -374,6 +388,9 @@ class GraphRows(Protocol):
     def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
         """(blocker, its state, blocked, its state) of every edge that touches one of those."""
 
+    def broken(self) -> list[tuple[str, str, str, str, str]]:
+        """(id, subject) of each task in backlog, with (id, subject, state) of a blocker that unblocks nothing."""
+
     def rank(self, task_id: str) -> int:
         """The task's rank (see `model.graph`)."""
 
@@ -381,66 +398,8 @@ class GraphRows(Protocol):
         """Store new ranks."""
 
 
-class RunRows(Protocol):
-    """Attempts at tasks."""
-
-    def begin(self, run: model.run.Run) -> None:
-        """Store a new run."""
-
-    def update(self, run: model.run.Run, **changes: Any) -> None:
-        """Write these fields."""
-
-    def get(self, task_id: str, number: int) -> model.run.Run | None:
-        """That run."""
-
-    def of_task(self, task_id: str) -> list[model.run.Run]:
-        """All runs of a task, oldest first."""
-
-    def of_session(self, task_id: str, session: str) -> model.run.Run | None:
-        """The newest run of the task that belonged to that session."""
-
-    def open(self) -> list[model.run.Run]:
-        """Runs that have not ended."""
-
-    def open_count(self) -> int:
-        """How many of them a runner drives: manual claims take nobody's place, nor does a session that waits for a
-        person."""
-
-    def lapsed(self, now: str) -> list[model.run.Run]:
-        """Open runs of tasks in progress or in review whose lease has expired by `now`, oldest first."""
-
-    def runners(self) -> list[str]:
-        """The runners of open runs, each once."""
-
-    def of_runner(self, runner: str) -> list[model.run.Run]:
-        """The open runs that runner drives."""
-
-    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> Json:
-        """What runs used together, of one task or member or all, begun at `since` or later: `turns`, `tokens`,
-        `input_tokens`, `output_tokens`, `cost_usd`, and `time` in seconds until `now`."""
-
-    def last_agent_session(self, member: str) -> str | None:
-        """The agent's own id of that member's last session that reported one."""
-
-    def joined(self) -> list[tuple[str, str, str, str | None]]:
-        """(member, session, process, gone since) of the sessions with a process, living or ended, that hold open runs
-        which no runner drives."""
-
-    def of_member_session(self, member: str, session: str) -> list[model.run.Run]:
-        """The open runs of that session which no runner drives, of tasks in progress."""
-
-    def by_hand(self) -> list[str]:
-        """Ids of the tasks whose open run no runner drives."""
-
-    def keep(self, task_id: str, number: int, artifacts: Sequence[model.run.Artifact]) -> None:
-        """Record what that run made that is in no commit, replacing what was recorded before."""
-
-    def artifacts(self, task_id: str) -> list[model.run.Artifact]:
-        """What the runs of a task made that is in no commit, by run and path."""
-
-
 class WorkflowRows(Protocol):
-    """The states of workflow runs, each one versioned row."""
+    """The states of workflow runs, each one versioned row with the entries of what it has collected."""
 
     def insert(self, row: model.workflow.WorkflowRow) -> bool:
         """Store a new run; False, and nothing written, where that id exists."""
@@ -448,8 +407,13 @@ class WorkflowRows(Protocol):
     def replace(self, row: model.workflow.WorkflowRow, version: int) -> bool:
         """Write `row` over `version`; False, and nothing written, where the row has another version."""
 
+    def change_entries(
+        self, workflow_id: str, written: Iterable[model.workflow.WorkflowEntry], removed: Iterable[tuple[str, str]]
+    ) -> None:
+        """Write these entries of a run and remove those of these kinds and keys; a row is written without them."""
+
     def get(self, workflow_id: str) -> model.workflow.WorkflowRow | None:
-        """That run."""
+        """That run, its entries by kind and place."""
 
     def select(
         self,
@@ -500,6 +464,8 @@ class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
     @property
+    def start(self) -> LedgerStart: ...
+    @property
     def team(self) -> TeamRows: ...
     @property
     def sessions(self) -> SessionRows: ...
@@ -508,7 +474,7 @@ class Rows(Protocol):
     @property
     def graph(self) -> GraphRows: ...
     @property
-    def runs(self) -> RunRows: ...
+    def runs(self) -> storage.history.RunRows: ...
     @property
     def messages(self) -> MessageRows: ...
     @property
@@ -516,7 +482,7 @@ class Rows(Protocol):
     @property
     def requests(self) -> RequestRows: ...
     @property
-    def events(self) -> EventRows: ...
+    def events(self) -> storage.history.EventRows: ...
     @property
     def groups(self) -> GroupRows: ...
     @property
@@ -525,6 +491,8 @@ class Rows(Protocol):
     def workflows(self) -> WorkflowRows: ...
     @property
     def queue(self) -> QueueRows: ...
+    @property
+    def upkeep(self) -> storage.history.UpkeepRows: ...
 
     def set_back(self, seconds: float) -> list[str]:
         """Date what waits for a time, and open runs, that much earlier; the ids of the tasks concerned."""
@@ -537,8 +505,12 @@ class Ledger(Protocol):
     def location(self) -> str:
         """Where the store is, for messages: a path, or the address of a server."""
 
-    def transaction(self) -> AbstractContextManager[Rows]:
-        """The one write transaction of the team.
+    @property
+    def clock(self) -> Clock:
+        """The time in it, by which everything in it is dated and judged: the machine's, or that of its server."""
+
+    def transaction(self, entering: tuple[str, str | None] | None = None) -> AbstractContextManager[Rows]:
+        """The one write transaction of the team. Who is to `enter` first, in which session, may be sent with its start.
 
         Raises:
             LedgerBusy: it stayed locked past `busy_timeout`; nothing was changed.
@@ -549,10 +521,16 @@ class Ledger(Protocol):
         """One consistent moment, read only."""
 
     def watch(self) -> Callable[[], bool]:
-        """A cheap function that says whether another connection has committed since its last call."""
+        """A cheap function that says whether another connection has committed an event since its last call."""
 
     def check(self) -> list[str]:
         """Faults the store itself finds; empty when sound."""
+
+    def export(self, path: str) -> str:
+        """Write one moment of it to a new file (`sql.archive`), the same from every database; its SHA-256."""
+
+    def retire(self, rows: Rows) -> str:
+        """Within its transaction: what it holds is elsewhere from now on. Where it is kept, no team any more."""
 
     def back_up(self, label: str) -> str:
         """Copy the ledger, consistent, under a name with that label and the time; where the copy is.

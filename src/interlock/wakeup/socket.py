@@ -40,16 +40,17 @@ class SocketNotifier:
         self._directories: dict[str, str] = {}
 
     def notify(self, team: str, topics: Collection[str]) -> None:
-        directory = self._directory(team)
+        marks = {mark(topic) for topic in topics}
+        if marks:
+            self._rouse(self._directory(team), lambda name: hears(name, marks))
+
+    def _rouse(self, directory: str, concerned: Callable[[str], bool]) -> None:
         try:
             names = os.listdir(directory)
         except OSError:
             return  # nobody waits, which is the usual case
-        if names and topics and trusted(self._runtime):
-            wanted = {EVERY_TOPIC, *map(mark, topics)}
-            concerned = [name for name in names if not wanted.isdisjoint(name.rpartition("~")[2].split("."))]
-            if concerned:
-                _send(directory, concerned)
+        if names and trusted(self._runtime) and (found := [name for name in names if concerned(name)]):
+            _send(directory, found)
 
     def waiter(
         self, team: str, topics: Collection[str], changed: Callable[[], bool] | None = None
@@ -146,6 +147,11 @@ def prepare(runtime: str) -> None:
 def mark(topic: str) -> str:
     """How a topic stands in a socket's name."""
     return f"{crc32(topic.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def hears(name: str, marks: Collection[str]) -> bool:
+    """Whether the waiter whose socket has that name waits for one of those topics; where none is said, each does."""
+    return not marks or not {EVERY_TOPIC, *marks}.isdisjoint(name.rpartition("~")[2].split("."))
 
 
 def _bind_in(directory: str, bind: Callable[[str], None], path: str) -> None:

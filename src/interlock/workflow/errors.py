@@ -4,7 +4,8 @@ Conflict
 ├── StateConflict                state_conflict
 ├── StateUnreadable              state_unreadable         (damaged: start again; the message says what is lost)
 ├── RollbackRefused              rollback_refused
-└── WorkflowNotRendered          workflow_not_rendered    (no `uv`, or the package's renderer failed)
+├── WorkflowNotRendered          workflow_not_rendered    (no `uv`, or the package's renderer failed)
+└── NotInAWorkflow               not_in_a_workflow        (a tool of a run, called by whom no run waits for)
 Forbidden
 └── SafetyOverrideBlocked        safety_override_blocked
 """
@@ -36,6 +37,12 @@ class WorkflowNotRendered(Conflict):
     """A skill that its package renders before it is followed could not be; `missing` names a program that it needs."""
 
     code = "workflow_not_rendered"
+
+
+class NotInAWorkflow(Conflict):
+    """No workflow waits for the end of a turn of whoever called a tool of its run."""
+
+    code = "not_in_a_workflow"
 
 
 class SafetyOverrideBlocked(Forbidden):

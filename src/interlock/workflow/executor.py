@@ -15,7 +15,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from interlock.agents.session import Agent, Opening, Update, ignore
+from interlock.agents.session import Agent, Opening, Update, allowing, ignore
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.core.waiting import in_thread
@@ -27,13 +27,12 @@ from interlock.runner.executors import AgentExecutor
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Ending
+from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.memory import post_workflow_curator
 from interlock.workflow.runs import opening
-from interlock.workflow.runs import opening as known
 from interlock.workflow.state.sprint_status_watcher import watched
-from interlock.workflow.stories import lane, settling
+from interlock.workflow.stories import settling
 from interlock.workflow.stories.spec import BuildResult
 
 EXAMINATIONS = (BuildResult(), *opening.EXAMINATIONS)
@@ -80,18 +79,11 @@ class WorkflowExecutor:
         return self._others.start(job)
 
 
-class WorkflowExecution:
+class WorkflowExecution(Execution):
     """One run of the task; the workflow's own run may have begun in an earlier one."""
 
-    lasting = False
-
     def __init__(
-        self,
-        agent: Agent,
-        job: Job,
-        workspace: Workspace,
-        memory: OpenMemory | None = None,
-        models: Mapping[str, str] | None = None,
+        self, agent: Agent, job: Job, workspace: Workspace, memory: OpenMemory | None, models: Mapping[str, str] | None
     ) -> None:
         self._models = models
         self._agent = agent
@@ -133,13 +125,13 @@ class WorkflowExecution:
         )
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
-            if prepared.lane is not None:
-                await in_thread(partial(lane.enter, prepared.package.root, prepared.state.plan.output_folder))
+            own = await in_thread(partial(settling.enter, self._workspace, prepared)) if prepared.lane else ()
         except InterlockError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began), False
         hooks = prepared.hooks(job)
         agent = self._agent if hooks is None else hooks.tools.watched(self._agent)
-        permit = job.permit if hooks is None else hooks.tools.guarded(job.permit)
+        ours = allowing([server.name for server in job.mcp], job.permit)
+        permit = ours if hooks is None else hooks.tools.guarded(ours)
         opened = Opening(
             session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
             log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
@@ -160,7 +152,7 @@ class WorkflowExecution:
             self._dispatcher,
             patience=job.patience,
             hooks=hooks,
-            examinations=EXAMINATIONS,
+            examinations=(*own, *EXAMINATIONS),
         )
         self._controller = AutomationController(context)
         if self._stopped:
@@ -176,20 +168,6 @@ class WorkflowExecution:
             except InterlockError as error:
                 return Result("failed", "", None, error.message, time.monotonic() - began), False
         return _result(ending, time.monotonic() - began), over and prepared.goes_on
-
-    async def again(
-        self,
-        text: str,
-        on_update: Callable[[Update], None],
-        on_prompt: Callable[[], None] = begun,
-        log: str | None = None,
-    ) -> Result | None:
-        """Null: a workflow validates its own steps."""
-        return None
-
-    async def interrupt(self) -> None:
-        """End the turn under way."""
-        await self.cancel()
 
     async def cancel(self) -> None:
         """End the turn under way; the run can go on later from the step it is at."""
@@ -216,13 +194,13 @@ class WorkflowExecution:
     def _known(self, prepared: opening.Prepared) -> Knowledge:
         """What memory knows of this run; it is kept open until the end of it."""
         workspace, state = self._workspace, prepared.state
-        log = known.degraded(workspace, prepared.task_id, state.workflow_id)
-        memory = known.opened(self._open_memory, workspace, state, log)
+        log = opening.degraded(workspace, prepared.task_id, state.workflow_id)
+        memory = opening.opened(self._open_memory, workspace, state, log)
         if memory is not None:
             self._let_go = partial(
                 post_workflow_curator.let_go, workspace, opening.store_of(workspace), memory, state, log
             )
-        return known.about(state, prepared.workflow, memory, log)
+        return opening.about(state, prepared.workflow, memory, log)
 
 
 def _result(ending: Ending, seconds: float) -> Result:

@@ -7,7 +7,7 @@ A CommonMark parser finds the blocks, because fences nest, have four backticks, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
+SAID = 3000  # characters of one earlier turn that a new session is shown
 TEXT = "text"
 CODE = "code_block"
 QUOTE = "blockquote"
@@ -53,7 +54,8 @@ def lines(text: str) -> list[Line]:
         elif token.type == "blockquote_open":
             # A paragraph goes on without the mark ("lazily"); to a reader that line is no longer quoted. Where the
             # quotation begins, the mark may stand behind that of a list item: `- > quoted`.
-            kept = (n for n in range(start, end) if n == start or QUOTED.match(_unindented(found[n])))
+            # One within a list item stands deeper than three spaces.
+            kept = (n for n in range(start, end) if n == start or QUOTED.match(found[n].lstrip(" ")))
             _mark(kinds, kept, QUOTE)
         elif token.type == "heading_open" and token.markup.startswith("#"):
             headings[start] = True
@@ -104,11 +106,6 @@ def code_spans(text: str) -> list[tuple[int, int, int]]:
     return spans
 
 
-def _unindented(line: str) -> str:
-    # A quotation within a list item stands deeper than three spaces.
-    return line.lstrip(" ")
-
-
 def _mark(kinds: list[str], numbers: Iterable[int], kind: str) -> None:
     for number in numbers:
         if kinds[number] == TEXT:
@@ -122,3 +119,21 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
+
+
+def quoted(text: str) -> str:
+    """`text` as a Markdown quotation."""
+    return "\n".join(f"> {line}" for line in text.strip().splitlines())
+
+
+def history(transcript: Sequence[Mapping[str, str]], title: str = "What was said in this step so far") -> str:
+    """What was said before, for a session that does not know it."""
+    if not transcript:
+        return ""
+    lines = [f"## {title}"]
+    for one in transcript:
+        if one.get("sent"):
+            lines.append(f"Interlock:\n{quoted(tail(one['sent'], SAID))}")
+        if one.get("said"):
+            lines.append(f"You:\n{quoted(tail(one['said'], SAID))}")
+    return "\n\n".join(lines)

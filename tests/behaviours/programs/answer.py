@@ -11,6 +11,6 @@ import interlock
 path, name, member = sys.argv[1:]
 team = interlock.connect(path).team(name).acting(member, session="s1")
 ready()
-with team.mail(wait=20) as mail:
+with team.mail(wait=60) as mail:
     (request,) = mail.messages
 team.answer_shutdown(request.request_id, approve=True)

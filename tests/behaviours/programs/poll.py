@@ -12,5 +12,5 @@ path, name, rounds = sys.argv[1:]
 team = interlock.connect(path).team(name)
 ready()
 for _ in range(int(rounds)):
-    for action in team.poll()["actions"]:
-        print(action["type"], action["task_id"])
+    for action in team.poll().actions:
+        print(action.type, action.task_id)

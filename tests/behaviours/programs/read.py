@@ -17,7 +17,7 @@ team = interlock.connect(path).team(name).acting(member, session=session if sess
 ready()
 seen = 0
 while seen < int(count):
-    with team.mail(wait=20) as mail:
+    with team.mail(wait=60) as mail:
         if mail.timed_out:
             raise SystemExit(f"only {seen} messages came")
         if hold:

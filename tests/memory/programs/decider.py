@@ -22,7 +22,10 @@ if "validation failed" in now:
 elif number == "2" and os.environ.get("FAIL"):
     closing |= {"verdict": "FAILED", "issues": ["there is no scope in it"]}
 elif number == "1":
-    closing["decided"] = ["Chose PostgreSQL over MongoDB for the orders, because they need transactions"]
-    closing["learned"] = ["Used retry with exponential backoff for the payment provider"]
+    orders = "Chose PostgreSQL over MongoDB for the orders, because they need transactions"
+    closing["learned"] = [
+        {"kind": "architecture", "text": orders, "importance": 10},
+        "Used retry with exponential backoff for the payment provider",
+    ]
 print(said)
 print(json.dumps(closing))

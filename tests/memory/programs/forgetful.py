@@ -1,7 +1,7 @@
 """A server with Forgetful's three meta tools, and behind them the tools that are asked for here, to the letter of their
 schemas (`forgetful_tools.json`): what it would refuse is refused. It keeps what it is given in the file DATA.
 
-    forgetful.py DATA [PORT]      over stdio, or over HTTP on loopback
+    forgetful.py DATA [http]      over stdio, or over HTTP on loopback: it prints its port
 
 `CALLS`: a file that gets the name of each tool. `DIE_AT=TOOL`: it dies in the middle of that tool. `HANG_AT=TOOL`: it
 never answers it, `SLOW_AT=TOOL`: after 1.2 seconds. `STAYS_DEAD=1`: once it has died it cannot be started again.
@@ -136,6 +136,9 @@ def execute_forgetful_tool(tool_name: str, arguments: dict[str, Any]) -> dict[st
 if len(sys.argv) > 2:
     import uvicorn
 
-    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=int(sys.argv[2]), log_level="error")
+    config = uvicorn.Config(server.streamable_http_app(), host="127.0.0.1", port=0, log_level="error")
+    listening = config.bind_socket()
+    print(listening.getsockname()[1], flush=True)
+    uvicorn.Server(config).run(sockets=[listening])
 else:
     server.run("stdio")

@@ -22,7 +22,6 @@ from tests.surfaces.mcp.test_mail import until
 
 GOOD = [
     [
-        {"call": "task_claim", "with": {"task_id": "{task_id}"}},
         {"ask": {"title": "{command}", "kind": "execute"}, "allowed": [{"run": ["sh", "-c", "{command}"]}]},
         {"call": "task_complete", "with": {"task_id": "{task_id}", "summary": "checked"}},
         {"say": "READY"},
@@ -67,9 +66,10 @@ def test_the_list_shows_what_is_installed_and_how_to_install_the_rest(
     assert mine["guarantees"] == [] and mine["checked"] is None
     assert not claude["installed"] and claude["how"] is None and "npm install" in claude["install"]
     text = interlock("agents", "list").out
-    assert "untested" in text and "not installed" in text and "agents check NAME" in text
+    assert "untested" in text and "NOT INSTALLED" in text and "agents check NAME" in text
 
 
+@pytest.mark.long
 def test_a_check_says_what_worked_and_the_list_remembers_it(interlock: Interlock, tmp_path: Path) -> None:
     profile(play(tmp_path, turns=GOOD, state=str(tmp_path / "state"), can=["load"]))
     answer = interlock("agents", "check", "mine")
@@ -89,7 +89,7 @@ def test_a_check_says_what_did_not_work(interlock: Interlock, tmp_path: Path) ->
     found = json.loads(answer.out)
     assert answer.code == 1 and not found["works"]
     assert found["checked"]["abilities"]["mcp"] is False and found["checked"]["abilities"]["permission"] is None
-    assert "through our tools is ready" in found["checked"]["details"]["mcp"]
+    assert "through our tools is in-progress" in found["checked"]["details"]["mcp"]
     assert one(interlock("--json", "agents", "list").json)["guarantees"] == ["session", "prompt", "updates"]
 
 
@@ -104,6 +104,7 @@ def test_an_agent_that_does_not_start_is_told_apart_from_one_that_does_not_work(
     assert interlock("--json", "team", "list").json["teams"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_check_that_is_killed_leaves_no_team_and_the_next_look_tidies_up(
     interlock: Interlock, here: Path, number: signal.Signals
@@ -139,6 +140,7 @@ def test_the_next_check_removes_what_a_killed_one_left(interlock: Interlock, her
     assert not left.exists() and list(Path(os.environ["INTERLOCK_HOME"]).glob(".checking-*")) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="Codex needs it on Linux only")
 def test_codex_without_bwrap_is_named_by_the_list_the_check_and_the_doctor(
     interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
@@ -207,7 +209,7 @@ def test_a_team_is_taken_up_once_its_agent_is_there(
     try:
         until(lambda: "alpha is not worked on: Unknown agent 'mine' for bob" in caplog.text)
         profile([sys.executable])
-        until(lambda: bool(team.status()["workers"]))
+        until(lambda: bool(team.status().workers))
         assert served.teams() == ["alpha"]
     finally:
         served.stop()

@@ -163,6 +163,7 @@ def test_a_path_that_is_misspelt_is_no_goal(interlock: Interlock, here: Path) ->
         assert "There is no plan" in interlock("run", path).err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("typed", "started"), [("y\n", True), ("n\n", False), ("\n", False)])
 def test_on_a_terminal_a_person_is_asked(here: Path, agent: Agent, typed: str, started: bool) -> None:
     ours, theirs = pty.openpty()

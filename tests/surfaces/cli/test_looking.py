@@ -31,7 +31,7 @@ def test_the_status_says_what_needs_me_what_runs_and_what_is_next(interlock: Int
     assert [need["task_id"] for need in found["needs_me"]] == [held]
     assert running in [one["task_id"] for one in found["running"]]
     out = interlock("status").out
-    for text in ("Needs me", "no disk", f"interlock question reply {held}", "Running", "tester", "Next", "waiting"):
+    for text in ("Needs you", "no disk", f"interlock question reply {held}", "Running", "tester", "Next", "waiting"):
         assert text in out
 
 
@@ -133,7 +133,7 @@ def test_following_a_log_ends_with_its_run(interlock: Interlock, task: Create, t
     with log.open("a") as file:
         file.write("and ended")
     interlock("task", "complete", here, "--as", "tester")
-    rest, _ = following.communicate(timeout=60)
+    rest, _ = following.communicate(timeout=100)
     assert [json.loads(line)["text"] for line in rest.splitlines()] == ["and ended"]
     assert following.returncode == 0
 
@@ -157,7 +157,7 @@ def test_following_events_gives_one_document_a_line(interlock: Interlock, task: 
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     task("news")
-    out, _ = following.communicate(timeout=60)
+    out, _ = following.communicate(timeout=100)
     assert json.loads(out)["seq"] == last + 1
     assert following.returncode == 0
 

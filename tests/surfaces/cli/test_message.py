@@ -102,7 +102,7 @@ def test_a_wait_ends_with_the_message_that_came(interlock: Interlock, team: str)
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     interlock("message", "send", "--to", "tester", "wake up")
-    out, _ = waiting.communicate(timeout=60)
+    out, _ = waiting.communicate(timeout=100)
     assert [m["content"] for m in json.loads(out)["messages"]] == ["wake up"]
 
 
@@ -115,7 +115,7 @@ def test_a_reader_that_is_gone_gives_the_mail_back(interlock: Interlock, team: s
     )  # fmt: skip
     assert reading.stdout is not None
     reading.stdout.close()
-    _, err = reading.communicate(timeout=60)
+    _, err = reading.communicate(timeout=100)
     assert (reading.returncode, err) == (141, b""), "as of a program that SIGPIPE ends"
     again = interlock("--json", "message", "read", "--as", "tester").json["messages"]
     assert [(m["content"], m["redelivered"]) for m in again] == [("do not lose me", True)]

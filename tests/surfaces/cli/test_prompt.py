@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
+
+import pytest
 
 PATIENCE = 240.0
 PLAN = """
@@ -21,9 +27,10 @@ tasks:
 class Terminal:
     """A process on a terminal of its own."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, term: str = "dumb") -> None:
         self._ours, theirs = os.openpty()
-        environment = {**os.environ, "INTERLOCK_HOME": str(directory / "home"), "TERM": "dumb"}
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = {**os.environ, "INTERLOCK_HOME": str(directory / "home"), "TERM": term}
         command = [sys.executable, "-m", "interlock", *arguments]
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment, start_new_session=True
@@ -76,3 +83,20 @@ def test_a_slip_at_the_prompt_for_a_review_is_asked_again_and_lgtm_approves(tmp_
         assert terminal.ended() == 0, terminal.said
     finally:
         terminal.close()
+
+
+@pytest.mark.long
+def test_the_demo_tells_the_kill_and_the_lie_while_they_happen_on_a_small_terminal(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "demo", term="xterm")
+    try:
+        terminal.until("NOT done: its check failed")
+        terminal.until("ben KILLED halfway")
+        assert "10 of 10 done" not in terminal.said
+        terminal.until("in spite of the kill")
+        terminal.until("Next: `interlock init`")
+        code = terminal.ended()
+    finally:
+        terminal.close()
+    assert code == 0 and "The agents are scripts" in terminal.said and "10 of 10 done" in terminal.said
+    lines = re.sub(r"\x1b\[[0-?]*[a-zA-Z]", "", terminal.said).replace("\r", "\n").split("\n")
+    assert max(map(len, lines)) <= 80, "nothing is broken by the terminal"

@@ -24,11 +24,15 @@ COSTLY = {
     "socket",
     "difflib",
     "logging",
+    "shutil",
     "interlock.workflow",
     "interlock.plan",
     "interlock.gitwork",
     "interlock.doctor",
     "interlock.app.running",
+    "interlock.app.stopping",
+    "interlock.model.report",
+    "interlock.model.views",
     "interlock.memory",
     "interlock.runner.scheduler",
 }
@@ -57,14 +61,15 @@ def loaded(*arguments: str, given: Path | None = None) -> set[str]:
 
 
 QUIET = {f"interlock{name}" for name in (
-    "", ".version", ".hooks_main", ".hooks_team", ".integrations", ".integrations.events", ".surfaces", ".surfaces.cli",
+    "", ".version", ".hooks_main", ".hooks_team", ".integrations", ".storage", ".storage.sqlite",
+    ".surfaces", ".surfaces.cli",
 )}  # fmt: skip
 """All that a hook loads of Interlock where nothing waits."""
 
 
 HANDED_OVER = QUIET | {f"interlock.{name}" for name in (
-    "hooks_handover", "mirror", "mirror.position", "model", "model.handover", "storage", "storage.files",
-    "storage.sqlite", "storage.sqlite.delivery", "wakeup", "wakeup.socket",
+    "hooks_handover", "mirror", "mirror.position", "model", "model.handover", "processes", "storage.files",
+    "storage.sql", "storage.sql.delivery", "wakeup", "wakeup.socket",
 )}  # fmt: skip
 """All that it loads where mail is handed over to a session that the ledger knows."""
 
@@ -176,6 +181,12 @@ def test_a_short_command_loads_nothing_costly(interlock: Interlock, team: str, t
     modules = loaded("--home", f"{tmp_path}/home", *SHORT[name])
     assert not (COSTLY | HEAVY) & modules
     assert name not in LOOKS or not WRITERS & modules
+
+
+def test_a_run_without_programs_that_speak_acp_loads_nothing_of_acp(interlock: Interlock, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("team: alone\nmembers: {ada: {agent: shell}}\ntasks:\n  one: {run: 'true'}\n")
+    assert "acp" not in loaded("--home", f"{tmp_path}/home", "run", str(plan))
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["task", "--help"], ["--version"]])

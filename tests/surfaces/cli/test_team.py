@@ -143,6 +143,8 @@ def test_a_home_without_teams_says_what_to_do(interlock: Interlock) -> None:
         ("python3 agent.py --fast", "command", ["python3", "agent.py", "--fast"]),
         ("./agent", "command", ["./agent"]),
         ("acp my-agent --acp", "acp", ["my-agent", "--acp"]),
+        ('["python3", "my agent.py"]', "command", ["python3", "my agent.py"]),
+        ('{"acp": ["my-agent"]}', "acp", ["my-agent"]),
     ],
 )
 def test_a_member_is_any_program(
@@ -156,7 +158,7 @@ def test_a_member_is_any_program(
     assert (json.loads(kept) if kept else None) == command
 
 
-@pytest.mark.parametrize("said", ["python3 'x", "acp", " "])
+@pytest.mark.parametrize("said", ["python3 'x", "acp", " ", "[]", '{"agent": ["x"]}'])
 def test_an_agent_that_cannot_be_read_is_refused(interlock: Interlock, said: str) -> None:
     interlock("--json", "team", "create", "alpha")
     refused = interlock("--json", "member", "spawn", "writer", "--agent", said)

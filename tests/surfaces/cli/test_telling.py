@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from interlock.app.home import Home
+from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import TaskBoard
 from interlock.wiring import connect
 from tests.agents.acting import acp_member
@@ -37,7 +40,7 @@ def driven(here: Path) -> Iterator[subprocess.Popen[str]]:
     assert any("ada started" in line for line in iter(runner.stdout.readline, ""))
     yield runner
     (here / "go").touch()
-    runner.communicate(timeout=60)
+    runner.communicate(timeout=100)
 
 
 def started(*words: str) -> subprocess.Popen[str]:
@@ -87,11 +90,12 @@ def test_the_status_says_who_drives_a_team(interlock: Interlock, driven: subproc
     assert "a run is in progress" in interlock("status").out
     assert interlock("--json", "status").json["driven"] is True
     driven.send_signal(signal.SIGKILL)
-    driven.communicate(timeout=60)
+    driven.communicate(timeout=100)
     assert "the runner died; `interlock run PLAN` resumes" in interlock("status").out
     assert interlock("--json", "status").json["driven"] is False
 
 
+@pytest.mark.long
 def test_asking_a_runner_to_stop_says_what_happens_now(interlock: Interlock, driven: subprocess.Popen[str]) -> None:
     answer = interlock("stop")
     assert answer.code == 0 and "finishes current tasks" in answer.out and "not everything" not in answer.out
@@ -100,6 +104,7 @@ def test_asking_a_runner_to_stop_says_what_happens_now(interlock: Interlock, dri
     assert "asked ada to finish" in asked and "interlock stop --now --member ada --team crew" in asked
 
 
+@pytest.mark.long
 def test_leaving_the_run_of_another_process_stops_nothing(
     interlock: Interlock, driven: subprocess.Popen[str], here: Path
 ) -> None:
@@ -107,12 +112,12 @@ def test_leaving_the_run_of_another_process_stops_nothing(
     assert watching.stderr is not None
     assert "already running in another process" in watching.stderr.readline()
     watching.send_signal(signal.SIGINT)
-    out, err = watching.communicate(timeout=60)
+    out, err = watching.communicate(timeout=100)
     assert "the run continues" in out and "interlock stop --team crew" in out
     assert "finishing current tasks" not in err and "Run the plan again" not in out
     assert driven.poll() is None
     (here / "go").touch()
-    assert driven.wait(60) == 0
+    assert driven.wait(100) == 0
 
 
 def test_what_a_rejection_opens_and_closes_is_no_run(interlock: Interlock, task: Create) -> None:
@@ -145,7 +150,7 @@ def test_metadata_is_shown_as_it_is_given(interlock: Interlock, task: Create) ->
 def test_a_run_prints_no_empty_line_first(here: Path) -> None:
     plan = {"team": "crew", "members": {"ada": {"agent": "shell"}}, "tasks": {"one": {"run": "true"}}}
     (here / "plan.yaml").write_text(json.dumps(plan))
-    out, _ = started("run", "plan.yaml").communicate(timeout=60)
+    out, _ = started("run", "plan.yaml").communicate(timeout=100)
     assert out and not out.startswith("\n")
 
 
@@ -199,7 +204,7 @@ def test_emoji_of_several_parts_stay_together(interlock: Interlock, task: Create
 
 def test_a_team_that_its_file_names_before_it_is_made(interlock: Interlock, team: str, here: Path) -> None:
     assert interlock("init").code == 0
-    assert interlock("init").err.endswith("Go on with what is there, or move them away first.\n")
+    assert interlock("init").err.endswith("Continue with what is there, or move them away first.\n")
     answer = interlock("status")
     assert answer.code == 1 and "interlock run PLAN" in answer.err and "Did you mean" not in answer.err
 
@@ -249,3 +254,131 @@ def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlo
     interlock("config", "set", "allowed_commands", "make", "--team", "night")
     assert "are refused" not in interlock("run", "plan.yaml", "--unattended").out
     assert "are refused" not in interlock("run", "plan.yaml").out
+
+
+def test_a_plan_that_cannot_start_is_told_before_it_does_each_fault_with_its_line(
+    interlock: Interlock, here: Path
+) -> None:
+    plan = here / "plan.yaml"
+    plan.write_text(
+        "team: tiny\nmembers:\n  ada: {agent: shel}\n  bob: {agent: gemni}\n  cy: {agent: claude-cod}\n"
+        "tasks:\n  one: {subject: One}\n"
+    )
+    found = interlock("plan", "check", "plan.yaml")
+    assert found.code == 1 and [line.partition(" Available")[0] for line in found.out.splitlines()] == [
+        "plan.yaml:3: Unknown agent 'shel' for ada. Did you mean 'shell'?",
+        "plan.yaml:4: Unknown agent 'gemni' for bob. Did you mean 'gemini'?",
+        "plan.yaml:5: Unknown agent 'claude-cod' for cy. Did you mean 'claude'?",
+    ]
+    assert interlock("run", "plan.yaml").err.startswith("error: plan.yaml has 3 errors:\n  plan.yaml:3: Unknown agent")
+    plan.write_text(
+        "workdir: nowhere\nmembers:\n  ada: {agent: shel}\ntasks:\n  one: {run: ls, type: STUDY}\n  two: {run: ls}\n"
+    )
+    found = interlock("plan", "check", "plan.yaml")
+    workdir, agent, kind = found.out.splitlines()  # Each at its own line, and the agent once for both of its tasks.
+    assert workdir.startswith("plan.yaml:1: workdir: there is no directory ")
+    assert agent.startswith("plan.yaml:3: Unknown agent 'shel' for ada. Did you mean 'shell'? Available: ")
+    assert kind.startswith('plan.yaml:5: type of task "one" must be one of: READ_INFO, REPORT')
+
+
+def test_programs_that_cannot_start_are_faults_and_files_of_the_project_are_named(
+    interlock: Interlock, here: Path
+) -> None:
+    for name in ("agent.sh", "check.sh"):
+        (here / name).write_text("#!/bin/sh\n")
+    plan = here / "plan.yaml"
+    plan.write_text(
+        "members:\n  ada: {agent: {command: [./agent.sh]}}\n  eve: {agent: shell}\n"
+        "tasks:\n  one: {subject: One, verify: ./check.sh}\n  two: {run: pytst -q, verify: pytst -q}\n"
+    )
+    found = interlock("plan", "check", "plan.yaml")
+    assert found.out == (
+        "plan.yaml:6: verify: the program 'pytst' was not found: install it, or check its spelling and PATH.\n"
+    )
+    plan.write_text(plan.read_text().replace("verify: pytst -q", "verify: ls").replace("pytst", "ls"))
+    found = interlock("plan", "check", "plan.yaml")
+    for line, who, name in ((5, "verify", "check.sh"), (2, "agent of ada", "agent.sh")):
+        told = f"plan.yaml:{line}: {who}: the program './{name}' is not executable: `chmod +x {here / name}`.\n"
+        assert told in found.out
+    assert found.code == 0 and found.out.endswith("plan.yaml: no errors\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (
+            "  ? Is TASK-2026-11-23-001 (A) good, as far as you see?",
+            "  ? Is 11-23-001 (A)\n    good, as far as\n    you see?",
+        ),
+        ("+ TASK-2026-11-23-001 [lint] Lint", "+ [lint] Lint"),
+        ("\x1b[1mTASK-2026-11-23-001\x1b[0m", "\x1b[1m11-23-001\x1b[0m"),
+        ("/trees/TASK-2026-11-23-001", "/trees/TASK-2026-11-23-001"),
+        ("TASK-2026-11-23-001.md", "TASK-2026-11-23-001.md"),
+        ("      interlock task retry TASK-2026-11-23-001 --team t", "      interlock task retry 11-23-001 --team t"),
+        ("short", "short"),
+        ("", ""),
+    ],
+)
+def test_a_line_fits_a_terminal_with_short_ids_and_whole_words_and_commands(line: str, shown: str) -> None:
+    assert words.fitted(line, 20) == shown
+
+
+def test_what_is_shown_on_a_terminal_finds_the_task_again(interlock: Interlock, task: Create) -> None:
+    made = task("first")
+    assert interlock("--json", "task", "show", words.shortened(made)).json["id"] == made
+    assert interlock("task", "show", made).out.startswith(made), "a program that reads it gets the whole id"
+
+
+def test_the_question_comes_first_and_the_line_of_the_specification_says_its_language(
+    interlock: Interlock, task: Create
+) -> None:
+    stopped = task("fetch")
+    interlock("task", "claim", stopped, "--as", "tester")
+    interlock("task", "block", stopped, "--reason", "credentials.txt is missing", "--as", "tester")
+    shown = interlock("task", "show", stopped).out
+    assert shown.index("tester is blocked: credentials.txt is missing. What should it do?") < shown.index("[ja] YES/NO")
+    assert "\n  (Do you permit code changes for this task?)" in shown
+    assert "[ja]" not in interlock("--json", "task", "show", stopped).out
+
+
+def test_a_plan_of_more_tasks_than_may_be_open_is_refused_before_anything_is_made(
+    interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TASK_LIMIT", "1")
+    (here / "plan.yaml").write_text("members: {ada: {agent: shell}}\ntasks: {one: {run: ls}, two: {run: ls}}\n")
+    for command in (("plan", "check"), ("run", "--dry-run")):
+        found = interlock(*command, "plan.yaml")
+        assert found.code == 1 and "has 2 tasks, and a team may have 1 that are open" in found.out + found.err
+    assert interlock("--json", "run", "plan.yaml").error["error"] == "task_limit"
+    assert interlock("--json", "team", "list").json == {"teams": []}
+
+
+def test_an_agent_that_is_not_installed_is_named_without_the_line_of_a_plan_that_was_not_written(
+    interlock: Interlock, here: Path
+) -> None:
+    found = interlock("init", "--agent", "gemni")
+    assert found.err.startswith("error: Unknown agent 'gemni' for") and list(here.iterdir()) == []
+
+
+def test_an_answer_that_comes_after_the_end_of_a_run_is_named(
+    interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = "case \"$(cat)\" in *SQLite*) ;; *) interlock question ask $INTERLOCK_TASK 'Which database?';; esac"
+    members = {"bob": {"agent": {"command": ["sh", "-c", agent]}}}
+    plan = {"team": "crew", "members": members, "tasks": {"one": {"subject": "One"}}}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    driving = Home.drive
+
+    def answered_after(home: Home, team: str, **how: Any) -> str:
+        reason = driving(home, team, **{**how, "hold": 0.0})
+        for one in home.team(team).questions():
+            home.team(team).reply(one.task_id, "SQLite", question=one.id)
+        return reason
+
+    monkeypatch.setattr(Home, "drive", answered_after)
+    first = interlock("run", "plan.yaml")
+    (task,) = connect(os.environ["INTERLOCK_HOME"]).team("crew").tasks()
+    assert first.code == 1
+    assert f"An answer about {task.id} came after the run had ended. Run it again to continue." in first.out
+    again = interlock("--json", "run", "plan.yaml")
+    assert (again.code, again.json["answered_since"], again.json["all_done"]) == (0, [], True)

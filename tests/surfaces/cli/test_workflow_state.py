@@ -10,9 +10,9 @@ import pytest
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
 from interlock.wiring import connect
-from interlock.workflow.agents.registry import SubagentRecord
+from interlock.workflow.agents.assignment import SubagentRecord
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
+from interlock.workflow.state.document import RUNNING, RunPlan, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from tests.surfaces.cli.conftest import Interlock
@@ -61,7 +61,7 @@ def run_of_three_steps(here: Path) -> None:
     home = connect()
     workspace = home.team("flows")._workspace  # type: ignore[attr-defined]
     states, keeper = WorkflowStateManager(workspace.ledger, workspace.clock), CheckpointKeeper()
-    state = WorkflowState("run-1", SKILL, state=RUNNING, plan_of_steps=[1, 2, 3], plan=Plan(project=str(here)))
+    state = WorkflowState("run-1", SKILL, state=RUNNING, plan_of_steps=[1, 2, 3], plan=RunPlan(project=str(here)))
     task = home.team("flows").create_task(SKILL, type="WORKFLOW")
     state.task_id = task.id
     told = SubagentRecord("reviewer-tests", "code_review", "reviewer", "sonnet", "s-7", n=1).as_dict()

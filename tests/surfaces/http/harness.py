@@ -10,17 +10,18 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from interlock.core.tokens import Tokens
+import interlock
+from interlock.app.tokens import Tokens
 from tests.surfaces.http import documented
 
-PATIENCE = 60.0
+PATIENCE = 100.0
 
 
 @dataclass
@@ -145,11 +146,19 @@ class Stream:
 class Server:
     """One `interlock up`. `environment`: settings of that process alone."""
 
-    def __init__(self, home: Path, *, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        port: int = 0,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = ("-m", "interlock.surfaces.cli"),
+    ) -> None:
         self.home = home
-        self.tokens = Tokens(str(home))
+        self._local = interlock.connect(str(home), environment=environment or {})
+        self.tokens: Tokens = self._local.tokens()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "--json", "up", "--port", str(port)],
+            [sys.executable, *program, "--home", str(home), "--json", "up", "--port", str(port)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -199,6 +208,7 @@ class Server:
 
     def close(self) -> str:
         """End it; what it said on stderr."""
+        self._local.close()
         if self.process.poll() is None:
             self.ask_to_end()
         _, said = self.process.communicate(timeout=PATIENCE)

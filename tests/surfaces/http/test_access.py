@@ -26,6 +26,7 @@ def question(server: Server, team: str, kind: str) -> tuple[str, str]:
     return task.id, asked.id
 
 
+@pytest.mark.long
 def test_only_health_is_open_to_strangers(server: Server) -> None:
     stranger = server.stranger()
     assert stranger.get("/healthz") == {"status": "ok"}
@@ -51,7 +52,7 @@ def test_the_admin_token_is_a_file_of_its_owner_alone(server: Server) -> None:
 
 
 def test_a_token_file_that_others_can_read_is_made_private(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from interlock.core.tokens import Tokens
+    from interlock.app.tokens import Tokens
 
     home = tmp_path_factory.mktemp("open")
     (home / "token").write_text("ilk_mine\n")

@@ -29,7 +29,7 @@ def planned(home: Path, place: Path) -> Repository:
     made = Repository(place / "work")
     (place / "plan.yaml").write_text(PLAN)
     words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "run", str(place / "plan.yaml")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr
     return made
 
@@ -44,12 +44,13 @@ def task(repository: Repository, admin: Client) -> str:
     return str(admin.get("/api/teams/crew/tasks")["tasks"][0]["id"])
 
 
+@pytest.mark.long
 def test_a_diff_is_a_patch_or_a_list_of_files(admin: Client, task: str, team: str) -> None:
     found = admin.get(f"/api/teams/crew/tasks/{task}/diff")
     assert found["diff"].startswith("diff --git a/a.txt b/a.txt") and found["task_id"] == task
     assert "a.txt | 1 +" in admin.get(f"/api/teams/crew/tasks/{task}/diff?stat=true")["diff"]
     plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
-    assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (400, "invalid_request")
+    assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (409, "worktree_refused")
     assert admin.refused("GET", "/api/teams/crew/tasks/none/diff")[0] == 404
 
 
@@ -88,6 +89,7 @@ def test_a_merge_is_shown_and_then_done_by_people_only(
     assert admin.post(address, {"all": True})["merged"] is False
 
 
+@pytest.mark.long
 def test_git_that_takes_long_keeps_nobody_from_an_answer(start: Callable[..., Server], tmp_path: Path) -> None:
     """More requests wait for git than there are threads for answers."""
     planned(tmp_path / "home", tmp_path)

@@ -13,6 +13,8 @@ from interlock.wiring import connect
 from tests.surfaces.http.harness import Server
 from tests.surfaces.http.test_up import wait_until
 
+pytestmark = pytest.mark.long
+
 PROGRAM = Path(__file__).with_name("from_a_run.py")
 
 
@@ -73,7 +75,7 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
     # Another team is hidden, not refused.
     assert len(seen) == 7 and {event.task_id for event in seen} == {run}
     assert {(event.payload["member"], event.payload["face"]) for event in seen} == {("sh", "http")}
-    told = [one["outcome"] for one in home.team("alpha").report()["incidents"]]
+    told = [one.outcome for one in home.team("alpha").report().incidents]
     assert told == ["tried what its member may not, and was refused"] * 7
     home.close()
     # From outside the same cookie is a person's.

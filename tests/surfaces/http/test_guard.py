@@ -122,6 +122,7 @@ def test_a_head_that_grows_for_ever_is_cut_off(server: Server) -> None:
     assert not said or said.startswith(b"HTTP/1.1 4")
 
 
+@pytest.mark.long
 def test_a_body_has_a_time_limit_as_a_whole(start: Callable[..., Server]) -> None:
     server = start(environment={"INTERLOCK_HTTP_BODY_SECONDS": "0.5"})
     head = f"POST /api/teams HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"

@@ -183,6 +183,7 @@ def test_mail_is_not_lost_when_its_reader_is_killed_with_the_answer_on_its_way(b
     assert box.receive("the same each time") == [("one", True, 4)]
 
 
+@pytest.mark.long
 def test_mail_is_not_lost_when_the_server_is_killed_before_it_was_acknowledged(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:

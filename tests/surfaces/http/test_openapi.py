@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tests.surfaces.http.harness import Client, Server
 
+CONFIG = Path(__file__).with_name("schemathesis.toml")
 RUN = "from schemathesis.cli import schemathesis; schemathesis()"
 
 ADDRESSES = """
@@ -38,7 +41,19 @@ def prepared(server: Server) -> Client:
 def ask(server: Server, *options: str) -> str:
     """Let schemathesis ask the server; what it says."""
     admin = prepared(server)
-    words = [sys.executable, "-W", "ignore", "-c", RUN, "run", f"{server.url}/openapi.json", "--no-color", *options]
+    words = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        RUN,
+        "--config-file",
+        str(CONFIG),
+        "run",
+        f"{server.url}/openapi.json",
+        "--no-color",
+        *options,
+    ]
     words += ["--header", f"Authorization: {admin.headers['authorization']}", "--request-timeout", "60"]
     run = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, cwd=server.home)
     assert run.returncode == 0, f"{run.stdout[-12000:]}\n{run.stderr[-2000:]}"
@@ -58,9 +73,36 @@ def test_it_knows_no_failure_but_ours(admin: Client) -> None:
     for path, methods in document["paths"].items():
         for operation in methods.values():
             assert "422" not in operation["responses"]
-            assert operation.get("security") == [{"token": []}] or path in ("/healthz", "/readyz")
+            assert operation["security"] == ([] if path in ("/healthz", "/readyz") else [{"token": []}])
 
 
+def test_linters_find_where_it_is_served_its_tags_and_an_example_that_fits_for_each_body(admin: Client) -> None:
+    document = admin.get("/openapi.json")
+    assert document["servers"] == [{"url": "/"}] and document["info"]["license"]["identifier"] == "MIT"
+    tags, named = {one["name"] for one in document["tags"]}, set()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert set(operation["tags"]) <= tags and any(status.startswith("4") for status in operation["responses"])
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            named |= {str(body["$ref"]).rpartition("/")[2]} if "$ref" in body else set()
+    for name in named:
+        schema = document["components"]["schemas"][name]
+        validator = Draft202012Validator({**schema, "components": document["components"]})
+        assert schema["examples"] and all(validator.is_valid(one) for one in schema["examples"]), name
+
+
+def test_it_says_which_labels_are_refused(admin: Client) -> None:
+    admin.post("/api/projects", {"id": "labels"})
+    document = admin.get("/openapi.json")
+    body = document["paths"]["/api/teams/{team}/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    validator = Draft202012Validator({**body, "components": document["components"]})
+    for label in ["gpu", "a.b_c-1", "x" * 50, "x" * 51, "GPU", "a b", "-a", "", "é"]:
+        task = {"subject": "Train", "labels": [label]}
+        answer = admin.call("POST", "/api/teams/labels/tasks", task)
+        assert (answer.status < 400) == validator.is_valid(task), (label, answer.body)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_schemathesis_finds_no_fault(start: Callable[..., Server]) -> None:
     server = start()

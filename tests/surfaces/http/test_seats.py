@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from interlock.app.team import Team
+from interlock.errors import InterlockError
 from interlock.runner import recovery_scan
 from interlock.serve import team_threads
 from interlock.wiring import connect
@@ -44,6 +46,7 @@ def command(home: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 @pytest.mark.req("AOF-61.01", "AOF-61.12")
 def test_a_server_takes_up_a_silent_run_of_a_seat(start: Callable[..., Server], tmp_path: Path) -> None:
     team = seats(tmp_path / "home", heartbeat_ttl=2)
@@ -56,10 +59,12 @@ def test_a_server_takes_up_a_silent_run_of_a_seat(start: Callable[..., Server], 
     # One that falls silent while the server runs, and while nothing else changes.
     second = team.create_task("Read it").id
     team.claim(second, by="bob")
-    team.heartbeat(second, by="bob")
+    with suppress(InterlockError):  # On a busy machine it may be taken up between the two.
+        team.heartbeat(second, by="bob")
     until(lambda: team.task(second).state == "ready")
 
 
+@pytest.mark.long
 @pytest.mark.req("AOF-61.12")
 def test_interlock_work_serves_a_team_without_agents(tmp_path: Path) -> None:
     home = tmp_path / "home"
@@ -89,9 +94,10 @@ def test_a_server_takes_defaults_and_reminds_where_only_seats_are(start: Callabl
     team.ask(other, "Shall it go out?", options=["yes", "no"], by="bob")
     start()
     until(lambda: "question.reminded" in types(team) and not [q for q in team.questions() if q.task_id == task])
-    assert team.conversation(task)[-1]["answer"] == "blue"
+    assert team.conversation(task)[-1].answer == "blue"
 
 
+@pytest.mark.long
 def test_a_server_runs_a_check_whose_process_was_killed(start: Callable[..., Server], tmp_path: Path) -> None:
     home, gate = tmp_path / "home", tmp_path / "gate"
     team = seats(home)

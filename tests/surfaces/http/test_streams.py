@@ -87,6 +87,7 @@ def test_a_stream_ends_when_its_token_is_revoked(server: Server, team: str, admi
     assert stream.ended.wait(60)
 
 
+@pytest.mark.long
 def test_no_gap_and_nothing_twice_over_kill_and_restart(start: Callable[..., Server], tmp_path: Path) -> None:
     server = start()
     admin = server.client()

@@ -12,7 +12,8 @@ from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
-from tests.surfaces.http.harness import Client, Server
+from tests.surfaces.http.harness import PATIENCE, Client, Server
+from tests.surfaces.http.test_up import wait_until
 from tests.surfaces.mcp.harness import Agent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def agent(server: Server, secret: str, **headers: str) -> AsyncIterator[Agent]:
     sent = {"authorization": f"Bearer {secret}", **{key.replace("_", "-"): value for key, value in headers.items()}}
     async with (
-        AsyncClient(headers=sent, timeout=60.0) as http,
+        AsyncClient(headers=sent, timeout=PATIENCE) as http,
         streamable_http_client(f"{server.url}/mcp", http_client=http) as streams,
         ClientSession(streams[0], streams[1]) as session,
     ):
@@ -63,12 +64,16 @@ def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, te
                 )
 
             group.start_soon(write)
-            found = await bob.ask("poll_inbox", timeout_ms=30_000)
+            found = await bob.ask("poll_inbox", timeout_ms=60_000)
             assert [message["content"] for message in found["messages"]] == ["hello"]
 
     anyio.run(work)
-    kinds = [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
-    assert "message.delivered" in kinds and "message.requeued" not in kinds
+
+    def kinds() -> list[str]:
+        return [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
+
+    wait_until(lambda: "message.delivered" in kinds(), server)  # Noted once the answer was written.
+    assert "message.requeued" not in kinds()
 
 
 @pytest.mark.req("CORE-FR-006")

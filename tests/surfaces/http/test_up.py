@@ -44,6 +44,7 @@ def busy_team(server: Server) -> None:
     wait_until(lambda: len(children(server.process.pid)) >= 2, server)
 
 
+@pytest.mark.long
 def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]) -> None:
     server = start()
     admin = server.client()
@@ -58,6 +59,7 @@ def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]
 WAITS = "until test -e {}; do sleep 0.05; done"
 
 
+@pytest.mark.long
 def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Server], tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert cli(home, "config", "set", "parallel", "1").returncode == 0
@@ -85,6 +87,7 @@ def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Serv
     wait_until(lambda: len(connect(str(home)).team("alpha").tasks(status="done")) == 2, server)
 
 
+@pytest.mark.long
 def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Server], tmp_path: Path) -> None:
     server = start()
     admin = server.client()
@@ -102,6 +105,7 @@ def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Ser
     wait_until(lambda: team.task(task).state == "done", server)
 
 
+@pytest.mark.long
 def test_a_slip_in_the_settings_stops_nothing_that_runs(start: Callable[..., Server], tmp_path: Path) -> None:
     server = start()
     admin = server.client()
@@ -114,6 +118,7 @@ def test_a_slip_in_the_settings_stops_nothing_that_runs(start: Callable[..., Ser
     assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "two"}) == (429, "task_limit")
 
 
+@pytest.mark.long
 def test_checks_that_run_keep_nobody_from_an_answer(start: Callable[..., Server], tmp_path: Path) -> None:
     server = start()
     admin = server.client()
@@ -141,6 +146,7 @@ def test_checks_that_run_keep_nobody_from_an_answer(start: Callable[..., Server]
     assert len(team.tasks(status="done")) == count
 
 
+@pytest.mark.long
 def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callable[..., Server]) -> None:
     server = start(environment={"INTERLOCK_RETRIES": "0"})
     admin = server.client()
@@ -182,6 +188,7 @@ def gone(pids: list[int]) -> bool:
     return not any((row := table.row(pid)) is not None and row.running for pid in pids)
 
 
+@pytest.mark.long
 def test_a_second_server_on_the_same_home_is_refused_with_the_address_of_the_first(
     start: Callable[..., Server],
 ) -> None:
@@ -193,6 +200,7 @@ def test_a_second_server_on_the_same_home_is_refused_with_the_address_of_the_fir
     assert server.url in refusal["message"]
 
 
+@pytest.mark.long
 def test_two_homes_have_two_servers_whose_cookies_do_not_meet(start: Callable[..., Server], tmp_path: Path) -> None:
     one, other = start(tmp_path / "one"), start(tmp_path / "other")
     assert one.url != other.url
@@ -214,6 +222,7 @@ def test_open_makes_links_to_the_running_server_only(start: Callable[..., Server
     assert server.ready["link"] != link
 
 
+@pytest.mark.long
 def test_it_is_away_within_two_seconds_with_streams_open_and_leaves_no_child(start: Callable[..., Server]) -> None:
     server = start()
     busy_team(server)
@@ -230,13 +239,14 @@ def test_it_is_away_within_two_seconds_with_streams_open_and_leaves_no_child(sta
     said = server.close()
     assert server.process.returncode == 0, said
     assert "Traceback" not in said, said
-    assert took < 20.0
+    assert took < 40.0
     assert gone(left), left
     for stream in [*streams, browser]:
         assert stream.ended.wait(PATIENCE)
     assert not (server.home / "server.json").exists()
 
 
+@pytest.mark.long
 def test_a_verify_that_the_end_interrupts_is_no_failed_verify(start: Callable[..., Server]) -> None:
     server = start()
     admin = server.client()
@@ -253,18 +263,20 @@ def test_a_verify_that_the_end_interrupts_is_no_failed_verify(start: Callable[..
 
     waiting = threading.Thread(target=complete)
     waiting.start()
-    wait_until(lambda: bool(children(server.process.pid)), server)
+    home = connect(str(server.home))
+    checking = home.team("alpha")
+    wait_until(lambda: checking.task(task).verifying is not None and bool(children(server.process.pid)), server)
     left = children(server.process.pid)
     server.close()
     waiting.join(PATIENCE)
     assert gone(left)
-    home = connect(str(server.home))
-    found = home.team("alpha").task(task)
-    events = [event.type for event in home.team("alpha").events()[0]]
+    found = checking.task(task)
+    events = [event.type for event in checking.events()[0]]
     home.close()
     assert found.state == "review" and "verify.finished" not in events
 
 
+@pytest.mark.long
 def test_what_was_killed_is_taken_up_by_the_next_server_without_using_up_an_attempt(
     start: Callable[..., Server],
 ) -> None:
@@ -285,6 +297,7 @@ def test_what_was_killed_is_taken_up_by_the_next_server_without_using_up_an_atte
     assert admin.get(tasks)["tasks"][0]["attempt"] == 1
 
 
+@pytest.mark.long
 def test_tasks_of_a_team_that_comes_later_are_worked_on(start: Callable[..., Server]) -> None:
     server = start()
     admin = server.client()
@@ -295,6 +308,7 @@ def test_tasks_of_a_team_that_comes_later_are_worked_on(start: Callable[..., Ser
     assert admin.get(f"/api/teams/later/tasks/{task}")["output"] == "hello"
 
 
+@pytest.mark.long
 def test_stopping_one_team_pauses_it_and_leaves_the_server_to_the_others(start: Callable[..., Server]) -> None:
     server = start()
     busy_team(server)
@@ -307,6 +321,7 @@ def test_stopping_one_team_pauses_it_and_leaves_the_server_to_the_others(start: 
     assert server.process.poll() is None
 
 
+@pytest.mark.long
 def test_down_ends_server_and_agents(start: Callable[..., Server]) -> None:
     server = start()
     busy_team(server)
@@ -318,6 +333,7 @@ def test_down_ends_server_and_agents(start: Callable[..., Server]) -> None:
     assert gone(left)
 
 
+@pytest.mark.long
 def test_deleting_a_busy_team_over_http_does_not_end_the_server(start: Callable[..., Server]) -> None:
     server = start()
     busy_team(server)
@@ -327,6 +343,7 @@ def test_deleting_a_busy_team_over_http_does_not_end_the_server(start: Callable[
     assert admin.get("/api/teams") == {"teams": []}
 
 
+@pytest.mark.long
 @pytest.mark.req("GUARD-INV-5", "GUARD-AC-5")
 def test_chats_are_there_after_the_server_was_killed(start: Callable[..., Server]) -> None:
     server = start()
@@ -341,6 +358,7 @@ def test_chats_are_there_after_the_server_was_killed(start: Callable[..., Server
     assert [task["task_id"] for task in tasks] == [one["task_id"] for one in made]
 
 
+@pytest.mark.long
 def test_a_cookie_outlives_the_server(start: Callable[..., Server]) -> None:
     server = start()
     browser = server.browser()
@@ -349,6 +367,7 @@ def test_a_cookie_outlives_the_server(start: Callable[..., Server]) -> None:
     assert again.stranger(cookie=browser.headers["cookie"]).call("GET", "/api/teams").status == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_every_way_of_asking_ends_it(start: Callable[..., Server], number: str) -> None:
     import signal
@@ -359,6 +378,7 @@ def test_every_way_of_asking_ends_it(start: Callable[..., Server], number: str) 
     assert server.process.returncode == 0, server.close()
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
@@ -367,6 +387,7 @@ def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not
     assert refused.returncode == 1 and json.loads(refused.stderr)["error"] == "invalid_request"
 
 
+@pytest.mark.long
 def test_it_listens_on_this_machine_only_unless_told(start: Callable[..., Server]) -> None:
     server = start()
     assert server.host == "127.0.0.1"
@@ -379,6 +400,7 @@ def test_it_listens_on_this_machine_only_unless_told(start: Callable[..., Server
     assert all(address.startswith("0100007F") for address in ours)
 
 
+@pytest.mark.long
 def test_a_home_keeps_its_tokens(start: Callable[..., Server]) -> None:
     server = start()
     made = json.loads(cli(server.home, "token", "create", "--person", "eva").stdout)
@@ -414,10 +436,11 @@ def test_a_browser_is_led_to_its_link_without_showing_it_to_others(
     assert run.stdout.strip() in page.read_text()
 
 
+@pytest.mark.long
 def test_the_status_of_a_team_says_that_a_server_works_on_it(start: Callable[..., Server]) -> None:
     server = start()
     busy_team(server)
     words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(server.home), "status", "--team", "alpha"]
     shown = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
-    assert "`interlock up` or `interlock work` works on its tasks" in shown and "is gone" not in shown
+    assert "a worker is running (`interlock up` or `interlock work`)" in shown and "is gone" not in shown
     assert json.loads(cli(server.home, "status", "--team", "alpha").stdout)["workers"] != []

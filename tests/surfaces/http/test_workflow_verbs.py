@@ -26,6 +26,7 @@ def address(verb: str, team: str) -> str:
     return f"{RUN}/{verb}?team={team}"
 
 
+@pytest.mark.long
 def test_a_run_is_shown_what_it_can_be_rolled_back_to_and_is(admin: Client, team: str, files: Path) -> None:
     document = files / f"{seeded_run.STORY}.md"
     whole = document.read_bytes()

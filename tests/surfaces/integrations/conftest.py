@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,14 @@ PROGRAM = Path(__file__).with_name("program.py")
 class Window:
     """One running agent program."""
 
-    def __init__(self, directory: Path, session: str) -> None:
+    def __init__(self, directory: Path, session: str, *options: str, within: Sequence[str] = ()) -> None:
         self.session = session
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*within, sys.executable, str(PROGRAM), *options],
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     @property
@@ -59,6 +63,18 @@ class Window:
         document = json.loads(answer["content"][0]["text"])
         assert not answer.get("isError"), document
         return document
+
+    def connect(self) -> Any:
+        """Start our MCP server: whether it speaks the protocol of 2026, and what it can do."""
+        return self._ask(do="connect")
+
+    def tell(self, method: str, **params: Any) -> None:
+        """Notify our MCP server."""
+        self._ask(do="tell", method=method, params=params)
+
+    def notice(self) -> Any:
+        """The next notification of our MCP server, as soon as there is one."""
+        return self._ask(do="notice")
 
     def close(self) -> None:
         """Close the window, as a user does."""
@@ -105,7 +121,7 @@ def team(home: Home, project: Path) -> Team:
 
 
 @pytest.fixture
-def window(project: Path, team: Team) -> Iterator[Callable[[str], Window]]:
+def window(project: Path, team: Team) -> Iterator[Callable[..., Window]]:
     """Joins Claude Code as ada, and opens windows by the id that the program gives its session."""
     run = subprocess.run(
         ["interlock", "join", "--team", "alpha", "--name", "ada", "--agent", "claude"], capture_output=True, text=True
@@ -113,8 +129,8 @@ def window(project: Path, team: Team) -> Iterator[Callable[[str], Window]]:
     assert run.returncode == 0, run.stderr
     opened: list[Window] = []
 
-    def open_(session: str) -> Window:
-        opened.append(Window(project, session))
+    def open_(session: str, *options: str) -> Window:
+        opened.append(Window(project, session, *options))
         return opened[-1]
 
     yield open_

@@ -1,5 +1,8 @@
 """An agent program without a model: it reads a project's own settings, as Claude Code does, runs the hooks in them and
-starts the MCP server. What it is to do comes as lines of JSON on stdin; each is answered by one on stdout."""
+starts the MCP server. What it is to do comes as lines of JSON on stdin; each is answered by one on stdout.
+
+Like Claude Code it first asks the server for the protocol of 2026, and begins with `initialize` where that is refused.
+Notifications are kept until they are asked for."""
 
 from __future__ import annotations
 
@@ -19,9 +22,20 @@ class Server:
             [entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.number = 0
-        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "window", "version": "1"}}
-        self.ask("initialize", client)
-        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.heard: list[dict[str, object]] = []
+        client = {"name": "window", "version": "1"}
+        place = "io.modelcontextprotocol/"
+        self.meta = {
+            f"{place}protocolVersion": "2026-07-28", f"{place}clientInfo": client, f"{place}clientCapabilities": {}
+        }  # fmt: skip
+        found = self.ask("server/discover", {})
+        self.modern = "capabilities" in found
+        if not self.modern:
+            self.meta = {}
+            begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+            found = self.ask("initialize", begin)
+            self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.capabilities = found["capabilities"]
 
     def tell(self, message: dict[str, object]) -> None:
         assert self.process.stdin is not None
@@ -30,18 +44,24 @@ class Server:
 
     def ask(self, method: str, parameters: dict[str, object]) -> dict[str, object]:
         self.number += 1
+        if self.meta:
+            parameters = {**parameters, "_meta": self.meta}
         self.tell({"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters})
+        while (answer := self.next()).get("id") != self.number:
+            self.heard.append(answer)
+        return answer.get("result", answer.get("error"))
+
+    def next(self) -> dict[str, object]:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            answer = json.loads(line)
-            if answer.get("id") == self.number:
-                return answer["result"]
-        raise EOFError("the MCP server is gone")
+        line = self.process.stdout.readline()
+        if not line:
+            raise EOFError("the MCP server is gone")
+        return json.loads(line)
 
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 def hook(event: str, fields: dict[str, object]) -> list[object]:
@@ -68,6 +88,15 @@ def main() -> None:
         elif asked["do"] == "shell":
             ran = subprocess.run(asked["command"], shell=True, capture_output=True, text=True, check=False)
             answer = [ran.returncode, ran.stdout, ran.stderr]
+        elif asked["do"] == "connect":
+            server = server or Server()
+            answer = {"modern": server.modern, "capabilities": server.capabilities}
+        elif asked["do"] == "tell":
+            assert server is not None
+            answer = server.tell({"jsonrpc": "2.0", "method": asked["method"], "params": asked["params"]})
+        elif asked["do"] == "notice":
+            assert server is not None
+            answer = server.heard.pop(0) if server.heard else server.next()
         else:
             server = server or Server()
             answer = server.ask("tools/call", {"name": asked["tool"], "arguments": asked["arguments"]})

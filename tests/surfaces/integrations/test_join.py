@@ -77,7 +77,7 @@ def test_joining_adds_to_what_others_put_there_and_leaving_gives_every_byte_back
         assert "interlock" in text
         for word in ("say done", "docs-server", "Bash(ls:*)"):
             assert (word in text) == (word in THEIRS[path])
-    assert "given back" not in run("leave").stdout
+    assert "returned to the queue" not in run("leave").stdout
     assert snapshot(project) == theirs
 
 

@@ -14,6 +14,8 @@ from interlock.model.message import Message
 from interlock.runner.recovery_scan import CLAIM_GRACE
 from tests.surfaces.integrations.conftest import Window
 
+pytestmark = pytest.mark.long
+
 Open = Callable[[str], Window]
 
 
@@ -78,12 +80,12 @@ def test_a_shutdown_request_reaches_a_busy_window_which_agrees_over_mcp(team: Te
     one.hook("SessionStart")
     request = team.request_shutdown("ada", reason="enough for today")
     text = one.told("PostToolUse", tool_name="Bash")
-    assert 'type="shutdown_request"' in text and request["id"] in text
-    one.tool("send_message", recipient="lead", type="shutdown_approved", content="done", request_id=request["id"])
+    assert 'type="shutdown_request"' in text and request.id in text
+    one.tool("send_message", recipient="lead", type="shutdown_approved", content="done", request_id=request.id)
     assert not team.shutdown_requests()
     answered = [event for event in team.events()[0] if event.type == "shutdown.answered"]
     assert [(event.payload["by"], event.payload["approve"]) for event in answered] == [("ada", True)]
-    assert any(message.sender == "ada" and message.request_id == request["id"] for message in unread(team, "human"))
+    assert any(message.sender == "ada" and message.request_id == request.id for message in unread(team, "human"))
 
 
 def test_a_stop_is_answered_once_a_turn_with_the_mail_that_is_unread(team: Team, window: Open) -> None:
@@ -237,15 +239,15 @@ def test_the_claims_of_a_window_that_is_gone_go_back_to_the_queue(team: Team, wi
     one.hook("SessionStart")
     task = team.create_task("Write the parser")
     one.tool("task_claim", task_id=task.id)
-    assert team.poll()["actions"] == []
+    assert team.poll().actions == []
     one.kill()
-    assert [action["type"] for action in team.poll()["actions"]] == ["session_lost"]
+    assert [action.type for action in team.poll().actions] == ["session_lost"]
     clock = team._workspace.clock  # type: ignore[attr-defined]
     now = clock.now()
     clock.now = lambda: now + CLAIM_GRACE + 1  # the grace has passed
-    assert [action["type"] for action in team.poll()["actions"]] == ["requeue"]
+    assert [action.type for action in team.poll().actions] == ["requeue"]
     assert team.task(task.id).state == "ready"
-    assert any("taken back from ada" in message.content for message in unread(team, "lead"))
+    assert any("taken from ada" in message.content for message in unread(team, "lead"))
 
 
 def unread(team: Team, member: str) -> list[Message]:

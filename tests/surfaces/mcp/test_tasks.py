@@ -10,7 +10,7 @@ import pytest
 from interlock.app.home import Home
 from interlock.app.team import Team
 from tests.behaviours.repository import Repository
-from tests.surfaces.mcp.harness import Agent, connected
+from tests.surfaces.mcp.harness import Agent, command, connected, started
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,43 @@ async def test_two_agents_take_a_task_and_what_waits_for_it_to_the_end(home: Hom
 
 
 @pytest.mark.req("TEAM-2.9", "TEAM-2.10", "CORE-FR-011", "CORE-FR-012")
+async def test_calls_as_openclaw_s_tools_take_them_do_the_same(home: Home, team: Team) -> None:
+    async with connected(home.path, "ada") as ada:
+        first = await ada.ask(
+            "task_create", team_name="alpha", subject="Write", description="All of it", activeForm="Writing",
+            metadata={"area": "parser"},
+        )  # fmt: skip
+        assert (first["body"], first["metadata"]) == ("All of it", {"area": "parser", "activeForm": "Writing"})
+        second = await ada.ask("task_create", team_name="alpha", subject="Test", dependsOn=[first["id"]])
+        assert second["blockedBy"] == [first["id"]]
+        free = await ada.ask("task_find_available", team_name="alpha")
+        assert [task["id"] for task in free["tasks"]] == [first["id"]]
+        assert (await ada.ask("task_auto_claim", teamName="alpha"))["id"] == first["id"]
+        await ada.ask("task_complete", team_name="alpha", taskId=first["id"], summary="Done", announce=True)
+        open_ones, everything = [
+            (await ada.ask("task_list", team_name="alpha", includeCompleted=all_of_them))["tasks"]
+            for all_of_them in (False, True)
+        ]
+        assert [task["id"] for task in open_ones] == [second["id"]]
+        assert [task["id"] for task in everything] == [first["id"], second["id"]]
+        await ada.ask("send_message", team_name="alpha", type="message", to="bob", content="Yours", requestId="r1")
+        async with connected(home.path, "bob") as bob:
+            [message] = (await bob.ask("inbox", team_name="alpha"))["messages"]
+            assert (message["content"], message["requestId"]) == ("Yours", "r1")
+
+
+async def test_a_call_for_another_team_or_with_an_argument_twice_is_refused(home: Home, team: Team) -> None:
+    async with connected(home.path, "ada") as ada:
+        refusal = await ada.refused("task_create", team_name="beta", subject="Write")
+        assert (refusal["error"], refusal["field"]) == ("invalid_request", "team_name")
+        assert "'alpha'" in refusal["message"]
+        refusal = await ada.refused("task_create", subject="Write", blocked_by=[], dependsOn=[])
+        assert (refusal["error"], refusal["field"]) == ("invalid_request", "blocked_by")
+        refusal = await ada.refused("task_create", subject="Write", metadata={"verify": "true"})
+        assert refusal["field"] == "metadata.verify"
+        assert (await ada.ask("task_list"))["tasks"] == []
+
+
 async def test_an_update_makes_one_change_and_makes_it_whole(home: Home, team: Team) -> None:
     async with connected(home.path, "ada") as ada:
         one, two, three = [(await ada.ask("task_create", subject=name))["id"] for name in ("one", "two", "three")]
@@ -153,6 +190,7 @@ async def test_a_long_list_says_that_there_is_more(home: Home, team: Team) -> No
         assert (await ada.refused("task_list", id="TASK-2000-01-01-001"))["error"] == "task_not_found"
 
 
+@pytest.mark.long
 async def test_a_program_that_joined_works_apart_from_the_others(home: Home, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     crew = home.create_team("crew", workdir=str(repository.path))
@@ -184,3 +222,21 @@ async def test_a_worker_has_no_command_executed_and_the_lead_has(home: Home, tea
         assert refusal["error"] == "forbidden" and "ask the lead" in refusal["message"]
         assert (await ada.ask("task_list"))["tasks"] == []
         assert (await lead.ask("task_create", subject="Theirs", verify="true"))["verify"] == "true"
+
+
+async def test_an_agent_that_the_runner_drives_ends_its_task_without_naming_it_and_is_told_nothing_twice(
+    home: Home, team: Team
+) -> None:
+    task = team.create_task("Write the parser", body="In parser.py")
+    team.acting("ada", session="run-7").claim(task.id)
+    run = {"HOME": home.path, "TEAM": "alpha", "MEMBER": "ada", "SESSION": "run-7", "RUN_TOKEN": "0123456789abcdef"}
+    variables = {f"INTERLOCK_{name}": value for name, value in run.items()}
+    async with started(command(home.path, "ada"), **variables) as ada:
+        listed = {tool.name: tool for tool in (await ada.session.list_tools()).tools}
+        assert "task_claim" not in listed and listed["task_complete"].description == "Report your task as finished"
+        sent = await ada.ask("send_message", recipient="bob", content="A long text")
+        assert set(sent) == {"id", "recipient"}
+        assert (await ada.ask("task_list", id=task.id))["body"] == "In parser.py"
+        done = await ada.ask("task_complete", summary="See parser.py")
+        assert done == {"id": task.id, "state": "done", "status": "completed"}
+    assert team.task(task.id).output == "See parser.py"

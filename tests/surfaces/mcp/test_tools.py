@@ -24,6 +24,24 @@ def test_the_tools_are_those_of_the_contract() -> None:
     assert {tool.name for tool in visible(True)} - {tool.name for tool in visible(False)} == FOR_LEADS
 
 
+def test_an_agent_that_is_led_through_a_workflow_has_its_tools_instead_of_those_that_end_a_task() -> None:
+    ends = {"task_update", "task_complete", "ask_human"}
+    steps = {"step_done", "ask", "choose"}
+    for driven in (False, True):
+        plain, led = ({tool.name for tool in visible(False, in_workflow, driven)} for in_workflow in (False, True))
+        assert led == plain - ends | steps
+
+
+def test_what_travels_with_every_request_of_a_driven_agent_is_small() -> None:
+    shown = [listed(tool, driven=True) for tool in visible(False, driven=True)]
+    assert {tool.name for tool in shown} == {"task_update", "task_complete", "send_message", "read_inbox", "ask_human"}
+    assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in shown]).encode()) <= 1200
+    for tool in shown:
+        whole = TOOLS[tool.name].schema["properties"]
+        for name, schema in tool.input_schema["properties"].items():
+            assert schema == {key: value for key, value in whole[name].items() if key != "description"}
+
+
 def test_all_tools_together_weigh_at_most_twelve_kilobytes() -> None:
     shown = [listed(tool).model_dump(by_alias=True, mode="json", exclude_none=True) for tool in visible(True)]
     assert len(json.dumps(shown, ensure_ascii=False).encode()) <= 12 * 1024
@@ -63,8 +81,8 @@ def _accepts(tool: McpTool, arguments: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
-        ("task_claim", {"taskId": "003"}, "Did you mean task_id?"),
-        ("task_create", {"subject": "x", "depends_on": ["1"]}, "It takes: subject, body"),
+        ("task_claim", {"task": "003"}, "Did you mean task_id?"),
+        ("task_create", {"subject": "x", "colour": ["1"]}, "It takes: subject, body"),
         ("team_status", {"team": "x"}, "It takes none"),
         ("task_create", {}, "needs the argument subject"),
         ("task_create", {"subject": None}, "needs the argument subject"),

@@ -27,10 +27,26 @@ def test_one_act_is_one_line(tmp_path: Path) -> None:
     team.complete(task, by="ada", summary="Written.")
     team.broadcast("ada", content="Done!")
     told = [(one.event.actor, one.text) for one in reversed(entries(team.latest(limit=100)))]
-    assert ("ada", "taken by ada, run 1") in told
+    assert ("ada", "started, run 1") in told
     assert ("ada", "done") in told
     assert ("ada", "wrote to lead, bob") in told
     assert not any("in-progress" in text for _, text in told)
+
+
+def test_reminders_are_told_once_for_each_question_and_several_in_a_row_are_one() -> None:
+    def reminder(seq: int, task: str, question: str) -> Event:
+        at = f"2026-01-01T{seq:02}:00:00.000Z"
+        return Event(seq, "question.reminded", at, "interlock", task, {"id": question, "kind": "question"})
+
+    other = Event(4, "task.retried", "2026-01-01T04:00:00.000Z", "human", "t1", {})
+    events = [reminder(9, "t1", "a"), reminder(8, "t1", "a"), other, reminder(3, "t2", "b"), reminder(2, "t1", "a"),
+              reminder(1, "t3", "c")]  # fmt: skip
+    told = [(one.event.seq, one.event.task_id, one.text) for one in entries(events)]
+    assert told == [
+        (9, "t1", "a question is still open"),
+        (4, "t1", "is tried again"),
+        (3, None, "2 questions are still open"),
+    ]
 
 
 def test_an_examination_is_called_by_its_name_and_no_id_of_the_engine_is_shown() -> None:
@@ -38,7 +54,7 @@ def test_an_examination_is_called_by_its_name_and_no_id_of_the_engine_is_shown()
         return line(Event(1, f"workflow.{type}", "2026-01-01T00:00:00.000Z", "interlock", None, payload)).text
 
     own = {"step": "gate-code_review", "name": "Code review"}
-    assert told("step_started", **own) == "Code review begins"
+    assert told("step_started", **own) == "Code review started"
     assert told("step_completed", **own, status="completed") == "Code review is completed"
     assert told("step_completed", step=3, name="Write", status="completed") == "step 3 is completed: Write"
     assert told("timeout", **own) == "a time limit ended a turn in Code review"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import urlencode
@@ -32,6 +34,7 @@ def post(browser: Client, path: str, **form: str) -> Answer:
     return browser.call("POST", path, body, {"content-type": "application/x-www-form-urlencoded"})
 
 
+@pytest.mark.long
 def test_every_page_is_whole_without_anything_from_elsewhere(browser: Client, team: Team) -> None:
     tasks = [f"{BASE}/tasks/{task.id}" for task in team.tasks()]
     for path in ["/", "/report", *(BASE + place for place in PLACES), *tasks]:
@@ -61,6 +64,28 @@ def test_a_region_is_fetched_alone_and_costs_nothing_where_it_is_the_same(browse
     static = browser.call("GET", "/static/app.js")
     assert browser.call("GET", "/static/app.js", headers={"if-none-match": static.headers["etag"]}).status == 304
     assert browser.call("GET", f"{BASE}/board?region=nonsense").status == 404
+
+
+def test_what_pages_are_made_of_is_packed_and_kept(browser: Client, team: Team) -> None:
+    page = browser.call("GET", BASE)
+    packed = browser.call("GET", BASE, headers={"accept-encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip" and len(packed.body) * 3 < len(page.body)
+    assert gzip.decompress(packed.body).startswith(b"<!doctype html>")
+    address = re.findall(r'src="(/static/[^"]+/app.js)"', page.body.decode())[0]
+    kept = browser.call("GET", address)
+    assert "immutable" in kept.headers["cache-control"]
+    assert browser.call("GET", "/static/another/app.js").headers["cache-control"] == "no-cache"
+
+
+def test_a_board_shows_what_its_address_looks_for_and_keeps_looking_for_it(browser: Client, team: Team) -> None:
+    wanted = "/board?q=sign-in&member=&priority="
+    whole = browser.call("GET", BASE + wanted).body.decode()
+    assert "Limit sign-in attempts" in whole and "Rotate refresh tokens" not in whole
+    assert 'value="sign-in"' in whole and "q=sign-in" in re.findall(r'data-src="([^"]+region=board)"', whole)[0]
+    column = browser.call("GET", f"{BASE}/board/next?q=sign-in").body.decode()
+    assert "Load-test the sign-in" in column and "Tag and publish" not in column
+    assert browser.call("GET", f"{BASE}/board?priority=soon").status == 400
+    assert browser.call("GET", f"{BASE}/board/nonsense").status == 400
 
 
 def test_every_module_that_a_module_imports_is_there(browser: Client, team: Team) -> None:
@@ -97,7 +122,7 @@ def test_who_may_only_look_sees_no_buttons_and_can_press_none(server: Server, te
     task = team.questions()[0].task_id
     for path in ("/", BASE, f"{BASE}/board", f"{BASE}/tasks/{task}", f"{BASE}/messages"):
         answer = viewer.call("GET", path)
-        assert answer.status == 200 and b"<form method=" not in answer.body.replace(b'<form method="dialog"', b""), path
+        assert answer.status == 200 and b'<form method="post"' not in answer.body, path
     assert post(viewer, f"{BASE}/tasks/{task}/move", verb="cancel").status == 403
     assert team.task(task).state != "cancelled"
 
@@ -139,6 +164,24 @@ def test_a_review_is_answered_in_words(browser: Client, team: Team) -> None:
     assert team.task(question.task_id).findings == "Name the three that were kept"
 
 
+def test_where_changes_are_offered_words_ask_for_them_and_an_answer_offered_is_taken(
+    browser: Client, home: Home
+) -> None:
+    home.create_project("words", None)
+    team = home.team("words")
+    asked = team.create_task("Count").id
+    question = team.ask(asked, "Merge it?", options=["retry", "changes: …", "drop"]).id
+    shown = browser.call("GET", f"/projects/words/tasks/{asked}").body.decode()
+    assert "Ask for changes" in shown and ">Drop<" in shown and "Or in your own words" not in shown
+    post(browser, f"/projects/words/tasks/{asked}/reply", reply="Drop the second column", question_id=question)
+    again = team.ask(asked, "And now?", options=["retry", "changes: …", "drop"]).id
+    post(browser, f"/projects/words/tasks/{asked}/reply", reply="Drop", question_id=again)
+    last = team.ask(asked, "And now?", options=["changes: ...", "drop"]).id  # As agents write it.
+    post(browser, f"/projects/words/tasks/{asked}/reply", reply="Count the rows", question_id=last)
+    answers = [one.answer for one in team.story(asked).questions]
+    assert answers == ["changes: Drop the second column", "drop", "changes: Count the rows"]
+
+
 def test_a_project_is_made_and_a_task_put_on_its_board(browser: Client, home: Home, server: Server) -> None:
     answer = post(browser, "/projects", id="from-the-page", workdir=str(server.home))
     assert (answer.status, answer.headers["location"]) == (303, "/projects/from-the-page")
@@ -176,10 +219,91 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
 def test_a_person_reads_letters_on_the_page_and_says_so(browser: Client, team: Team) -> None:
     assert "unread message" in browser.call("GET", BASE).body.decode()
     assert "not marked as read" in browser.call("GET", f"{BASE}/messages").body.decode()
-    assert team.status()["unread"]["human"] > 0, "to look is not to say that one has read it"
+    assert team.status().unread["human"] > 0, "to look is not to say that one has read it"
     assert post(browser, f"{BASE}/messages/read").status == 303
-    assert "human" not in team.status()["unread"]
+    assert "human" not in team.status().unread
     assert "not marked as read" not in browser.call("GET", f"{BASE}/messages").body.decode()
+
+
+def test_a_report_says_first_what_to_decide_and_on_what_grounds_and_is_cut(browser: Client, home: Home) -> None:
+    home.create_project("long-night", None)
+    team = home.team("long-night")
+    team.spawn("ada")
+    task = team.create_task("Write `it`", verify="true", review="human").id
+    for number in range(40):
+        team.create_task(f"Read load_user_by_id in __init__{number}.py")
+    team.claim(task, by="ada")
+    team.complete(task, by="ada")
+    for path, shown in (("/projects/long-night/report", 30), ("/report", 10)):
+        html = browser.call("GET", path).body.decode()
+        assert (
+            "Check passed · ada" in html.replace("\n", "") and html.count("Read load_user_by_id in __init__") == shown
+        )
+        assert f"{41 - shown} more" in html
+
+
+def test_what_a_filter_finds_is_changed_at_once_and_what_does_not_take_it_is_left(browser: Client, home: Home) -> None:
+    home.create_project("many", None)
+    team = home.team("many")
+    team.spawn("ada")
+    ids = [team.create_task(f"Paint wall {number}").id for number in range(3)]
+    other = team.create_task("Sweep").id
+    team.claim(ids[0], by="ada")
+    team.complete(ids[0], by="ada")
+    shown = browser.call("GET", "/projects/many/board?q=wall").body.decode()
+    assert "Change all 3" in shown and '<option value="Paint wall 1">' in shown and "Sweep" not in shown
+    assert "Change all" not in browser.call("GET", "/projects/many/board").body.decode(), "nothing was looked for"
+    sought = {"q": "wall", "found": "3"}
+    assert post(browser, "/projects/many/board", **sought, verb="prioritise", level="high").status == 303
+    assert post(browser, "/projects/many/board", **sought, verb="assign", member="ada").status == 303
+    assert [(one.priority, one.assignee) for one in map(team.task, (*ids[1:], other))] == [("high", "ada")] * 2 + [
+        ("normal", None)
+    ]
+    told = browser.call(
+        "POST", "/projects/many/board", urlencode({**sought, "verb": "cancel"}).encode(),
+        {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"},
+    ).json["told"]  # fmt: skip
+    assert told == "Cancel: 2 tasks. Left as they are: 1."
+    assert [team.task(id).state for id in (*ids, other)] == ["done", "cancelled", "cancelled", "ready"]
+    assert post(browser, "/projects/many/board", **sought, verb="cancel").status == 400, "none takes it"
+    team.create_task("Paint wall 3")
+    assert post(browser, "/projects/many/board", **sought, verb="delete").status == 409, "nobody has seen the fourth"
+    assert post(browser, "/projects/many/board", **sought, verb="approve").status == 400, "each is looked at"
+
+
+def test_a_timeline_is_narrowed_to_a_kind_and_to_who_did_it(browser: Client, home: Home) -> None:
+    home.create_project("busy", None)
+    team = home.team("busy")
+    for name in ("ada", "ben"):
+        team.spawn(name)
+        task = team.create_task(f"Task of {name}").id
+        team.claim(task, by=name)
+        team.complete(task, by=name)
+    team.broadcast("ada", content="Done!")
+
+    def shown(query: str) -> str:
+        html = browser.call("GET", f"/projects/busy/timeline?{query}").body.decode()
+        return html[html.index('<ol class="events">') :] if '<ol class="events">' in html else ""
+
+    assert "wrote to" in shown("") and re.search(r"done</span> <span class=.quiet.>after \d", shown(""))
+    assert "wrote to" in shown("kind=messages&who=ada") and "Task of" not in shown("kind=messages")
+    assert "Task of ada" in shown("kind=tasks&who=ada") and "Task of ben" not in shown("kind=tasks&who=ada")
+    assert shown("kind=messages&who=ben") == "" == shown("kind=trouble")
+
+
+def test_usage_is_told_by_member_and_agent_with_its_limits_and_when_there_is_more(
+    browser: Client, home: Home, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "team: spender\nmembers:\n  ada: {agent: shell, limits: {time: 90}}\n  ben: {agent: shell}\n"
+        "tasks:\n  a: {subject: A, run: echo one, assignee: ada}\n  b: {subject: B, run: echo two, assignee: ben}\n"
+    )
+    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", home.path, "run", str(plan)]
+    subprocess.run(command, check=True, timeout=200, capture_output=True)
+    html = browser.call("GET", "/projects/spender/members").body.decode()
+    usage = re.sub(r"<[^>]+>|\s+", " ", html[html.index(">Usage<") :])
+    assert re.search(r"ada +shell .*of 1m .* 2 members +shell", usage), usage
 
 
 def test_a_workflow_shows_its_steps_and_what_was_decided_and_why(browser: Client, home: Home, server: Server) -> None:
@@ -204,3 +328,26 @@ def test_an_agent_that_cannot_be_had_is_said_where_one_looks_for_what_needs_one(
         assert "cyd cannot work here" in html and "interlock agents list" in html
         assert "<b>cluade" not in html
     home.delete_team("idle-crew", force=True)
+
+
+def test_tasks_that_failed_for_one_cause_are_one_card_with_one_answer(browser: Client, home: Home) -> None:
+    home.create_project("missing", None)
+    team = home.team("missing")
+    team.spawn("ada")
+    team.configure({"verify_rounds": 1})
+    checks = ["exit 3"] * 3 + ["exit 4"]
+    ids = [team.create_task(f"Part {number}", verify=check).id for number, check in enumerate(checks)]
+    later = team.create_task("Later", blocked_by=[ids[2]]).id
+    for id in ids:
+        team.claim(id, by="ada")
+        assert team.complete(id, by="ada").state == "deadletter"
+    shown = browser.call("GET", "/projects/missing").body.decode()
+    assert "Retry all 3" in shown and "(2 more tasks failed for the same reason; 1 task waits for them)" in shown
+    told = browser.call("GET", "/projects/missing/report").body.decode()
+    assert "Retry all 3" in told
+    assert told.index('class="decide"') < told.index('class="part"'), "what to decide is first"
+    status = team.status()
+    assert len([need for need in status.needs_me if need.kind == "deadletter"]) == 4
+    assert post(browser, f"/projects/missing/tasks/{ids[0]}/move", verb="retry_alike").status == 303
+    assert [team.task(id).state for id in (*ids, later)] == ["ready"] * 3 + ["deadletter", "backlog"]
+    assert "Retry all" not in browser.call("GET", "/projects/missing").body.decode()

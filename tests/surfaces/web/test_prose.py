@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.surfaces.web.prose import LONGEST, gist, prose, verbatim
+from interlock.surfaces.web.prose import LONGEST, asked, gist, line, prose, seen, verbatim
 
 ALLOWED = set("p a strong em code pre ul ol li blockquote hr br table thead tbody tr th td".split())
 
@@ -17,6 +17,10 @@ def test_markdown_is_rendered() -> None:
     assert prose("**b** and `c`") == "<p><strong>b</strong> and <code>c</code></p>\n"
     assert "<table>" in prose("| a |\n|---|\n| b |")
     assert '<p class="h" role="heading"' in prose("# Title")
+
+
+def test_names_keep_their_underscores() -> None:
+    assert prose("See __init__.py, _views and **this**") == "<p>See __init__.py, _views and <strong>this</strong></p>\n"
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,15 @@ def test_the_gist_is_the_first_line_that_says_something() -> None:
     assert gist("\n\n# **Done**: all of it\nmore") == "Done: all of it"
     assert len(gist("word " * 100, 40)) <= 40
     assert gist(None) == ""
+    assert gist("---\n```\n- `a*b`, then *c*.") == "a*b, then c."
+    for name in ("Run pytest -k 'not slow_test' on src/*_views.py in __init__.py", "**/*.py,**/*.js", "2*3*4"):
+        assert gist(name) == name, "the marks belong to it"
+
+
+def test_a_question_beside_its_task_does_not_name_it_again() -> None:
+    assert asked("Approve TASK-2026-11-23-001 (Write (all) of it)?") == "Approve this work?"
+    assert asked("TASK-2026-11-23-001 (It) failed permanently: no such file. Retry?") == "No such file. Retry?"
+    assert asked("Which port?") == "Which port?"
 
 
 @given(st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#\\/:;=-| \n\tabjsx1"), max_size=200))
@@ -77,3 +90,13 @@ def test_whatever_is_written_only_known_elements_come_out(text: str) -> None:
         assert tag in ALLOWED, shown
     for name in re.findall(r"<[a-z]+((?:\s[^>]*)?)>", shown):
         assert not re.search(r"\son[a-z]+\s*=", re.sub(r'"[^"]*"', '""', name)), shown
+
+
+def test_hidden_characters_are_named_and_joined_letters_stay_joined() -> None:
+    assert seen("\u202esey zero\u200bwidth \u2066\ufeff") == "\\u202esey zero\\u200bwidth \\u2066\\ufeff"
+    assert seen("pay\u200dpal") == "pay\\u200dpal"
+    assert seen(
+        "\U0001f469\u200d\U0001f4bb na\u00efve \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u65e5\u672c"
+    ) == ("\U0001f469\u200d\U0001f4bb na\u00efve \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u65e5\u672c")
+    for shown in (prose("\u202esey"), verbatim("\u202esey"), gist("\u202esey"), line("\u202esey")):
+        assert "\\u202esey" in shown

@@ -43,6 +43,7 @@ def shown(browser: Client, seeding: Seeding, run: str, more: str = "") -> str:
     return html
 
 
+@pytest.mark.long
 def test_what_agents_wrote_is_text_and_never_markup(browser: Client, home: Home, seeding: Seeding) -> None:
     seeded_run.add(home, seeding.team.name, seeding.directory)
     for run in (seeded_run.STORY, seeded_run.BUILT):
@@ -69,6 +70,19 @@ def test_a_discussion_that_begins_and_one_that_broke_off_are_shown(browser: Clie
     seeding.save(state)
     html = shown(browser, seeding, "run-1")
     assert "it broke off" in html and "Nobody could be heard" in html
+
+
+def test_work_that_nobody_came_to_a_verdict_on_is_not_reviewed(browser: Client, seeding: Seeding) -> None:
+    names: Any = {1: "Write", "gate-code_review": "Code review"}
+    state = seeding.begun("run-4", "/bmad:bmm:workflows:dev-story", names, 1, "")
+    state.examinations = {"code_review": {"rounds": [], "status": "not reviewed"}}
+    seeding.save(state)
+    assert "Not reviewed" in shown(browser, seeding, "run-4")
+    with seeding.workspace.look() as rows:
+        state = seeding.states.load(rows, "run-4")
+    state.examinations["code_review"]["status"] = "reviewed"
+    seeding.save(state)
+    assert "Not reviewed" not in shown(browser, seeding, "run-4")
 
 
 def test_a_pre_final_review_shows_who_said_what(browser: Client, seeding: Seeding) -> None:

@@ -77,6 +77,7 @@ MAKERS: dict[str, Callable[[Team], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", MAKERS)
 def test_every_button_does_what_it_says(team: Team, state: str) -> None:
     offered = actions_for(team.task(MAKERS[state](team)))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.integrations import HOOKS
 from interlock.integrations.entries import PROGRAMS as JOINABLE
 from interlock.integrations.entries import additions_for as given_to
-from interlock.integrations.events import HOOKS
 from interlock.integrations.project import without_entries
 from interlock.integrations.settings_text import Occupied, block, insert, scan, take_out
 from interlock.model.names import PROGRAMS

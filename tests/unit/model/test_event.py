@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from interlock.model.event import EVENT_TYPES
@@ -11,6 +12,7 @@ from interlock.model.event import EVENT_TYPES
 SOURCE = Path(__file__).parents[3] / "src" / "interlock"
 
 
+@cache
 def appended() -> dict[str, str]:
     """Every event type that the source appends, with a place where it does."""
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -58,6 +59,14 @@ def test_a_first_run_creates_everything_blockers_first() -> None:
 def test_a_changed_task_is_updated_while_open_and_asked_about_once_begun(state: str) -> None:
     changes = compare(plan_of(A), {"a": existing(A, state, changed=True)})
     assert keys(changes)["updated" if state in OPEN else "changed_started"] == ["a"]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_data_about_a_task_is_no_change_of_it_also_where_it_counted_before(state: str) -> None:
+    named = PlanTask("a", "A", metadata={"epic": "1"})
+    before = existing(A, state)
+    for known in (before, replace(before, digest=digest(named, data=True))):
+        assert keys(compare(plan_of(named), {"a": known}))["unchanged"] == ["a"]
 
 
 def test_a_removed_task_is_cancelled_while_open_and_asked_about_once_begun() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.errors import InvalidRequest
+import interlock
+from interlock.errors import AgentError, InvalidRequest
 from interlock.model.plan import Plan, in_order
 from interlock.plan import reading
 from interlock.plan.detecting import Findings, inspect, team_name
@@ -81,8 +82,8 @@ def test_a_repository_gets_commands_that_work_with_and_without_commits(
 ) -> None:
     repository(tmp_path, commit)
     plan = written(tmp_path)
-    assert plan.tasks["look"].run == "git status --short"
-    assert ("latest" in plan.tasks) == commit
+    assert ("latest" in plan.tasks, "look" in plan.tasks) == (commit, not commit)
+    assert plan.isolation == ("worktree" if commit else None)
     run_all(plan)
 
 
@@ -116,6 +117,48 @@ def test_tests_written_for_unittest_need_only_python(tmp_path: Path, programs: P
     assert inspect(str(tmp_path)).test_command == "python3 -m unittest discover -s tests"
 
 
+STYLE = "import unittest\n"
+PLAIN = "def test_one():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "test", "setup"),
+    [
+        ({"test_shape.py": STYLE, "shape.py": ""}, "python3 -m unittest discover", None),
+        ({"checks/shape_test.py": STYLE}, "python3 -m unittest discover -s checks -p '*_test.py'", None),
+        ({"setup.py": "", "shape/tests/__init__.py": "", "shape/__init__.py": "", "shape/tests/test_a.py": STYLE},
+         ".venv/bin/python -m unittest discover -s shape/tests -t .", "-e ."),
+        ({"src/shape.py": "", "tests/test_a.py": PLAIN, "pyproject.toml": "[build-system]\n"},
+         ".venv/bin/pytest -q", "-e . pytest"),
+        ({"tests/test_a.py": PLAIN, "tox.ini": "[testenv]\ndeps =\n    pytest>=7\n    -r{toxinidir}/more.txt\n",
+          "more.txt": "", "setup.py": ""}, ".venv/bin/pytest -q", "-e . 'pytest>=7' -rmore.txt pytest"),
+        ({"tests/test_a.py": PLAIN, "pyproject.toml": "[dependency-groups]\n"
+          'all = ["x"]\ntest = ["freezegun", {include-group = "all"}]\ndev = ["sphinx"]\n'},
+         ".venv/bin/pytest -q", "-e . freezegun x pytest"),
+        ({"setup.py": "", "tox.ini": "[testenv]\ncommands = ./check\n"}, ".venv/bin/tox -q -e py", "tox"),
+        ({"setup.py": "", "noxfile.py": "@nox.session(python='3.12')\ndef tests(session): ...\n"},
+         ".venv/bin/nox -s tests", "nox"),
+        ({"pyproject.toml": "[tool.poetry]\nname = 'x'\n[tool.poetry.group.test.dependencies]\npython = '^3'\n"
+          "responses = '^1'\n", "poetry.lock": "", "tests/test_a.py": PLAIN},
+         ".venv/bin/pytest -q", "-e . responses pytest"),
+        ({"setup.py": "", "Makefile": "test:\n\tpytest\n", "tests/test_a.py": PLAIN},
+         ".venv/bin/pytest -q", "-e . pytest"),
+    ],
+)  # fmt: skip
+def test_a_python_project_is_tested_as_it_says_with_what_it_says_in_each_worktree(
+    files: dict[str, str], test: str, setup: str | None, tmp_path: Path, programs: Path
+) -> None:
+    (programs / "python3").write_text('#!/bin/sh\ncase "$*" in *find_spec*) exit 1;; esac\nexit 0\n')
+    (programs / "python3").chmod(0o755)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    repository(tmp_path, commit=True)
+    found = inspect(str(tmp_path))
+    assert (found.language, found.test_command) == ("python", test)
+    assert found.setup == (setup and f"python3 -m venv .venv && .venv/bin/pip install {setup}")
+
+
 @pytest.mark.parametrize(
     ("package", "installed", "test"),
     [
@@ -139,7 +182,13 @@ def test_a_script_of_a_package_is_used_when_it_would_run(
 
 
 @pytest.mark.parametrize(
-    ("mark", "program", "test"), [("Cargo.toml", "cargo", "cargo test"), ("go.mod", "go", "go test ./...")]
+    ("mark", "program", "test"),
+    [
+        ("Cargo.toml", "cargo", "cargo test"),
+        ("go.mod", "go", "go test ./..."),
+        ("pom.xml", "mvn", "mvn -q -B test"),
+        ("build.gradle.kts", "gradle", "gradle -q test"),
+    ],
 )
 def test_other_languages_are_known_by_their_files(
     mark: str, program: str, test: str, tmp_path: Path, programs: Path
@@ -168,6 +217,19 @@ def test_agents_found_are_proposed_and_uncommenting_them_gives_a_sound_plan(tmp_
     assert plan.members["bob"].agent == "codex"
     assert plan.tasks["notes"].assignee == "bob"
     assert plan.tasks["notes"].blocked_by == ("size",)
+
+
+def test_with_an_agent_the_plan_gives_it_a_task_and_an_unknown_one_leaves_nothing(
+    tmp_path: Path, programs: Path
+) -> None:
+    plan = reading.load(initialise(str(tmp_path), '{"command": ["./agent"]}').files[1])
+    assert plan.members["bob"].command == ("./agent",) and plan.tasks["notes"].verify == "test -s NOTES.md"
+    (tmp_path / "sub").mkdir()
+    with interlock.connect(tmp_path / "home") as home, pytest.raises(AgentError, match="Unknown agent 'clod'"):
+        home.first_plan(str(tmp_path / "sub"), "clod")
+    with interlock.connect(tmp_path / "home") as home, pytest.raises(InvalidRequest, match="takes no task in words"):
+        home.first_plan(str(tmp_path / "sub"), "shell")
+    assert os.listdir(tmp_path / "sub") == []
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path, programs: Path) -> None:

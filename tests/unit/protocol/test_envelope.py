@@ -188,6 +188,7 @@ def test_null_stands_for_what_is_not_given() -> None:
     assert found.payload.as_json() == {"outcome": "done", "deliverables": [], "blockers": []}
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
 def test_no_mapping_makes_it_raise(data: dict[str, Any]) -> None:
     found, errors = checked(data)

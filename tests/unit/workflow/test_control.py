@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.engine import checkpoint_pace, loop_back_handler
-from interlock.workflow.engine.checkpoint_pace import Operation
-from interlock.workflow.engine.confidence_calculator import PRIORITIES, Thresholds, calculate
+from interlock.workflow.engine import adaptive_settings, loop_back_handler
+from interlock.workflow.engine.adaptive_settings import DoneOperation, adapt
+from interlock.workflow.engine.confidence_calculator import PRIORITIES, ConfidenceThresholds, calculate
 from interlock.workflow.engine.loop_back_handler import Visits
-from interlock.workflow.entry.tier_suggester import adapt
 from interlock.workflow.party.party_mode_driver import EXIT_WORDS, exit_word
 
 SIGNALS = st.dictionaries(st.sampled_from(sorted(PRIORITIES)), st.none() | st.floats(0, 100), max_size=5)
@@ -58,7 +57,7 @@ def test_not_a_number_is_a_failure() -> None:
 def test_a_workflow_may_have_its_own_classes() -> None:
     signals = {"memory_match": 60, "party_mode": 60}
     assert calculate(signals).classification == "Medium"
-    assert calculate(signals, None, Thresholds(high=60)).classification == "High"
+    assert calculate(signals, None, ConfidenceThresholds(high=60)).classification == "High"
 
 
 def test_equal_outputs_are_a_stall_whatever_the_clock_said() -> None:
@@ -86,14 +85,6 @@ def test_a_stall_is_retried_then_given_to_party_mode_once_then_to_a_human() -> N
     assert loop_back_handler.stall_response(3, "h", frozenset({"h"})) == "escalate"
 
 
-def test_fallbacks_are_tried_in_their_order() -> None:
-    tried: list[str] = []
-    for _ in range(6):
-        tried.append(loop_back_handler.next_fallback(tried))
-    human = "user_escalation"
-    assert tried == ["memory_patterns", "heuristic_fixes", "template_fixes", human, human, human]
-
-
 def test_the_fifth_visit_of_a_state_is_a_loop_and_a_reply_starts_anew() -> None:
     visits = Visits()
     for _ in range(4):
@@ -105,14 +96,13 @@ def test_the_fifth_visit_of_a_state_is_a_loop_and_a_reply_starts_anew() -> None:
 
 
 def test_batches_by_tier() -> None:
-    sizes = [checkpoint_pace.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
+    sizes = [adaptive_settings.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
     assert sizes == [None, None, 5, 3, 1, 5]
-    batch = checkpoint_pace.Batch()
-    for number in range(3):
-        assert not batch.is_full(3)
-        batch = batch.add(f"step {number}")
-    assert batch.is_full(3) and not batch.is_full(2) and not batch.is_full(0) and batch.is_full(0, size=2)
-    assert checkpoint_pace.summary(batch.steps) == "3 steps done: step 0, step 1, step 2."
+    done = ["step 0", "step 1", "step 2"]
+    assert [adaptive_settings.is_full(done[:number], 3) for number in (1, 2, 3)] == [False, False, True]
+    assert not adaptive_settings.is_full(done, 2) and not adaptive_settings.is_full(done, 0)
+    assert adaptive_settings.is_full(done, 0, size=2)
+    assert adaptive_settings.summary(done) == "3 steps done: step 0, step 1, step 2."
 
 
 @pytest.mark.parametrize(
@@ -121,8 +111,8 @@ def test_batches_by_tier() -> None:
      (49.9, "full_audit_trail", True), (0, "full_audit_trail", True)],
 )  # fmt: skip
 def test_a_checkpoint_shows_more_the_less_sure_it_is(confidence: float, kind: str, explicit: bool) -> None:
-    done = [Operation("Chose C", "the step's way on", decision=True), Operation("Saved it", "prd.md")]
-    shown = checkpoint_pace.present(confidence, "Step 3 done", done)
+    done = [DoneOperation("Chose C", "the step's way on", decision=True), DoneOperation("Saved it", "prd.md")]
+    shown = adaptive_settings.present(confidence, "Step 3 done", done)
     assert (shown.format, shown.explicit_approval) == (kind, explicit)
     assert shown.details == "1. Chose C: the step's way on\n2. Saved it: prd.md"  # whatever the format
     if kind == "minimal":
@@ -150,4 +140,6 @@ def test_settings_adapt_to_tier_domain_and_module() -> None:
     assert adapt(2, domain="finance").gates != adapt(2, domain="healthcare").gates and not adapt(2).gates
     bmb = adapt(2, module="bmb", thresholds={"blocking_errors": 1, "high": 90, "automatic": 95, "medium": "x"})
     assert bmb.bmb and (bmb.bmb.blocking_errors, bmb.bmb.major_issues) == (1, 5)
-    assert (bmb.confidence, bmb.automatic_from) == (Thresholds(high=90), 95) and adapt(2, module="bmm").bmb is None
+    assert (bmb.confidence, bmb.automatic_from) == (ConfidenceThresholds(high=90), 95) and adapt(
+        2, module="bmm"
+    ).bmb is None

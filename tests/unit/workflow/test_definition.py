@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation
 from interlock.workflow.package import files, packages, step
 from interlock.workflow.package import step as instructions
 from interlock.workflow.package import step as next_step
 from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.variables import Variables, looked_up
 
 
@@ -213,7 +213,7 @@ def test_the_overlay_adds_what_the_author_has_not_said(project: Path) -> None:
     found = package.find(MAKE)
     assert found
     read = workflows.read(package, found)
-    assert [one.oversight for one in read.steps] == ["none", "required"]
+    assert [one.settings.get("oversight") for one in read.steps] == ["none", "required"]
     assert read.settings["domain"] == "finance" and read.settings["name"] == "make"
 
 

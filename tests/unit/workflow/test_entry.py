@@ -21,9 +21,10 @@ from interlock.workflow.entry.validation_type_detector import (
     judge,
     register,
 )
-from interlock.workflow.entry.workflow_entry_wrapper import TYPES, Invocation
+from interlock.workflow.entry.workflow_entry_wrapper import TYPES
 from interlock.workflow.entry.workflow_entry_wrapper import detect as invoked
 from interlock.workflow.markdown import code_spans
+from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.validators import check as check_artifact
 
 MEAL = ("bmb", "workflows", "Meal Prep & Nutrition Plan")

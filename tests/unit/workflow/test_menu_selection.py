@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.model.json import Json
+from interlock.workflow.engine.menus import KeptSelection, with_selection
 from interlock.workflow.menus import menu_participation_engine, options
 from interlock.workflow.menus.detection import detect
 from interlock.workflow.menus.menu_participation_engine import (
@@ -21,7 +23,9 @@ from interlock.workflow.menus.menu_participation_engine import (
     participate,
     select,
 )
-from interlock.workflow.menus.nesting import ELICITATION, PARTY, Entry, Frame, History, MenuStack, belongs_to, opens
+from interlock.workflow.menus.recognition import DEEPEST, belongs_to
+from interlock.workflow.menus.recognition import IN_ELICITATION as ELICITATION
+from interlock.workflow.menus.recognition import IN_PARTY as PARTY
 from tests.unit.workflow.test_menu_detection import APC, STEP
 from tests.unit.workflow.test_menu_detection import ELICITATION as METHODS
 
@@ -169,13 +173,9 @@ def test_party_mode_is_left_by_its_exit() -> None:
 
 
 def test_a_fourth_level_of_menus_is_for_a_human() -> None:
-    stack = MenuStack()
-    for level in range(4):
-        assert not stack.too_deep
-        stack = stack.enter(Frame("3", f"menu-{level}", opens("Party Mode")))
-    assert stack.too_deep and stack.within == PARTY
-    assert answer(APC, Situation(output_exists=True, depth=stack.depth)).mode == HUMAN
-    assert stack.leave().frames == stack.frames[:-1]
+    for depth in range(1, DEEPEST + 1):
+        assert answer(APC, Situation(output_exists=True, depth=depth)).mode == AUTOMATIC
+    assert answer(APC, Situation(output_exists=True, depth=DEEPEST + 1)).mode == HUMAN
 
 
 def test_a_nested_menu_is_known_by_its_form() -> None:
@@ -202,18 +202,19 @@ def test_among_dangerous_options_alone_none_is_ever_answered(
     assert found is None or found.mode == HUMAN
 
 
-def entry(number: int, selection: str = "C", automatic: bool = True) -> Entry:
-    return Entry(f"2026-01-01T00:00:{number % 60:02}Z", f"menu-{number}", selection, 90, "why", automatic)
+def entry(number: int, selection: str = "C", automatic: bool = True) -> KeptSelection:
+    return KeptSelection(f"2026-01-01T00:00:{number % 60:02}Z", f"menu-{number}", selection, 90, "why", automatic)
 
 
 def test_the_history_keeps_the_last_hundred_in_order() -> None:
-    history = History()
+    history: list[Json] = []
     for number in range(130):
-        history = history.add(entry(number))
-    assert [one.menu_id for one in history.entries] == [f"menu-{number}" for number in range(30, 130)]
-    assert History.of(history.as_list()) == history
+        history = with_selection(history, entry(number))
+    assert [one["menu_id"] for one in history] == [f"menu-{number}" for number in range(30, 130)]
 
 
 def test_continues_of_a_batch_take_one_entry() -> None:
-    history = History().batch(entry(1)).batch(entry(2)).batch(entry(3, "A")).batch(entry(4, "A", automatic=False))
-    assert [(one.selection, one.count) for one in history.entries] == [("C", 2), ("A", 1), ("A", 1)]
+    history: list[Json] = []
+    for one in (entry(1), entry(2), entry(3, "A"), entry(4, "A", automatic=False)):
+        history = with_selection(history, one, batched=True)
+    assert [(one["selection"], one["count"]) for one in history] == [("C", 2), ("A", 1), ("A", 1)]

@@ -100,7 +100,7 @@ def test_what_says_nothing_is_no_answer(text: str) -> None:
 def test_whatever_is_said_comes_to_a_result_that_can_be_kept(text: str) -> None:
     result = found(text)
     kept = json.loads(json.dumps(result.as_dict()))
-    assert ValidatorResult.of(kept) == result
+    assert ValidatorResult.model_validate(kept) == result
     assert result.heard or result.detail
 
 

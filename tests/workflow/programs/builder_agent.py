@@ -38,7 +38,7 @@ if found:
     label = found[1]
     again = not first_time(label)
     # The first time all six are waited for, so that it is seen whether they are there together.
-    if not again and until(lambda: sum(name.endswith(".began") for name in os.listdir(AT_WORK)) == 6, 30):
+    if not again and until(lambda: sum(name.endswith(".began") for name in os.listdir(AT_WORK)) == 6, 60):
         os.close(os.open(os.path.join(AT_WORK, f"{label}.met"), os.O_CREAT))
     with open(MADE, encoding="utf-8") as file:
         fixed = "fixed" in file.read()

@@ -1,7 +1,10 @@
 """An agent program that plans, implements and reviews stories: one prompt in, one turn out.
 
 Arguments name stories that go wrong: `asks:KEY` needs a person until it gets an answer, `empty:KEY` says that it is
-done and writes nothing. Like real ones it also writes the status file, which is not its business.
+done and writes nothing, `breaks:KEY` breaks the project's check until it is told, `clashes:KEY` changes a line that
+another story changes as well, and leaves the conflict until it is told, `gap:KEY` halts at an intent gap and leaves its
+attempt as a patch. Like real ones it also writes the status file,
+which is not its business.
 """
 
 import json
@@ -54,6 +57,16 @@ if value("story_id"):
     if step == "1" and wrong.get(key) == "halts" and not answered:
         put(record, "---\nstatus: blocked\n---\n# Made\n\n## Auto Run Result\n\nBlocking condition: unclear intent\n")
         end(step="finished")
+    if wrong.get(key) == "gap":
+        patch, head = f"{OUT}/{key}.patch", "---\nstatus: {}\n---\n# Made\n\n## Auto Run Result\n\n{}\n"
+        if "that reading was right" in prompt:
+            put(f"src/{key}.py", get(patch))
+            put(record, head.format("done", "The patch was applied."))
+            end(step="completed", evidence=["python -m unittest: 3 passed"])
+        put(patch, f"NAME = {key!r}\n")
+        told = f"Blocking condition: intent gap\n\nBeds were read as raised beds; the attempt is in {patch}."
+        put(record, head.format("blocked", told))
+        end(step="finished")
     if step in ("1", "2"):
         base = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         put(
@@ -77,7 +90,11 @@ if "create-story" in prompt[:300]:
     parts = ("# Story", "Status: ready-for-dev", "## Acceptance Criteria", "1. It is there", "## Tasks / Subtasks")
     put(story, "\n\n".join([*parts, "- [ ] Write it (AC: 1)", "## Dev Agent Record", "### File List", ""]))
 elif wrong.get(key) != "empty":
-    put(f"src/{key}.py", f"NAME = {key!r}\n")
+    broken = wrong.get(key) == "breaks" and "asks for changes" not in prompt
+    put(f"src/{key}.py", "NAME = (\n" if broken else f"NAME = {key!r}\n")
+    if wrong.get(key) == "clashes":
+        put("src/log.py", f"LOG = [{key!r}]\n" if "asks for changes" not in prompt else "LOG = ['all of them']\n")
+        put(story, get(story).rstrip() + "\n- src/log.py\n" if "src/log.py" not in get(story) else get(story))
     done = get(story).replace("- [ ]", "- [x]").replace("ready-for-dev", "review")
     put(story, done if f"src/{key}.py" in done else done.rstrip() + f"\n\n- src/{key}.py\n")
 put(f"{OUT}/sprint-status.yaml", get(f"{OUT}/sprint-status.yaml").replace(f"{key}: backlog", f"{key}: review"))

@@ -4,10 +4,10 @@ The agent is a child of ours; we are its client. We offer it neither files nor t
 both, with its own rules and its own sandbox. Offered ours, it would work through them instead, and we would have to be
 the sandbox. So what it does to files is told us as tool calls, and what needs a permission is asked.
 
-    acp.py           starting a program and opening a session with it
-    acp_session.py   prompts, questions, stopping, the end
-    acp_speech.py    what it says, as updates
-    acp_wire.py      the pipes
+    agent.py       starting a program and opening a session with it
+    session.py     prompts, questions, stopping, the end
+    updates.py     what it says, as updates
+    transport.py   the pipes
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from acp.schema import PermissionOption, RequestPermissionResponse, ToolCallUpda
 from pydantic import ValidationError
 
 from interlock.agents.acp.transport import Wire
-from interlock.agents.acp.updates import Speech, permission_answer, read_permission
+from interlock.agents.acp.updates import TITLE_CHARS, Speech, permission_answer, read_permission
 from interlock.agents.capacity import Limit, Shortage, recognise, waiting
 from interlock.agents.session import Opening, Turn, Update
 from interlock.agents.usage import Usage
@@ -42,7 +42,7 @@ _RATE_LIMIT = "_claude/rateLimit"
 _STOPS = {
     "max_tokens": "it stopped at its model's limit of tokens",
     "max_turn_requests": "it stopped at its limit of requests for one turn",
-    "refusal": "the agent refused to go on",
+    "refusal": "the agent refused to continue",
     "cancelled": "it ended its turn by itself, as some agents do when a permission is refused",
 }
 
@@ -315,6 +315,8 @@ class AcpSession:
         found = waiting(self._limits, line[:2000], time.time())
         if found is not None:
             self._waits(found.reason, found.retry_at)
+        if self._speech is not None:
+            self._speech.complains(line[:TITLE_CHARS])
 
     def _waits(self, reason: str, until: float | None) -> None:
         if self._speech is not None and time.monotonic() >= self._waits_told + _WAIT_TOLD:

@@ -6,6 +6,8 @@ package is then skipped or passed on instead of being refused whole.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +23,12 @@ from interlock.processes.output import Output, blanked
 TITLE_CHARS = 300
 TOOLS_KEPT = 5000  # tool calls of one turn whose state is remembered
 PATHS_KEPT = 50
-_STATES = ("pending", "in_progress", "completed", "failed")
+ENDED = ("completed", "failed")
+_STATES = ("pending", "in_progress", *ENDED)
+_TIMES = re.compile(
+    r"(?<!\d)(?:\d{1,9}(?:\.\d{1,9})?\s?(?:ms|s|sec|seconds)\b|\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)",
+)
+"""What differs each time the same program prints the same: how long it took, and when that was."""
 
 
 class Speech:
@@ -93,6 +100,10 @@ class Speech:
         said = f"its program waits for its provider, until {when}: {reason}"
         self._tell(Update("notice", said, {"reason": reason, "retry_at": until}))
 
+    def complains(self, line: str) -> None:
+        """Its program writes a line into its own log."""
+        self._tell(Update("error", line))
+
     def _chunk(self, kind: str, update: Mapping[str, Any]) -> None:
         content = update.get("content")
         text = content.get("text") if isinstance(content, dict) else None
@@ -130,6 +141,10 @@ class Speech:
             now["status"] = update["status"]
         if isinstance(update.get("locations"), list):
             now["paths"] = list(paths(update["locations"], self._opening))
+        if "rawInput" in update:
+            now["input"] = _digest(update["rawInput"])
+        if now["status"] in ENDED and ("rawOutput" in update or "content" in update):
+            now["output"] = _digest([update.get("rawOutput"), update.get("content")])
         if now == known and id in self._tools:
             return  # its output grew; that it runs is known
         self._end_line()
@@ -160,6 +175,12 @@ class Speech:
                 self._on_update(update)
             except Exception as error:  # boundary: a listener's own; `prompt` raises it, and not in the package's task
                 self.failure = error
+
+
+def _digest(value: object) -> str:
+    """What an input or output is compared by: not the text, which may hold a secret and be large."""
+    text = _TIMES.sub("", json.dumps(value, sort_keys=True, default=str))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def paths(locations: object, opening: Opening) -> tuple[str, ...]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from interlock.core.tasks.review import reviewer_of
-from interlock.mirror.task_view import complete
+from interlock.core.workers import Waits
 from interlock.model.guard import leading_to
 from interlock.model.names import HUMAN
 from interlock.model.question import Question, reply_command
-from interlock.model.task import BROKEN, WAITING, Task
+from interlock.model.status import KeptWorktree, Need
+from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
 from interlock.storage.ledger import Rows
 
 READY_LOOKED_AT = 1000
+KEPT = ("deadletter", "cancelled")
+"""States in which a task's worktree stays, since what was done there is nowhere else."""
 
 
-def needs_me(rows: Rows) -> list[dict[str, Any]]:
-    """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
+def needs_me(rows: Rows, waits: Waits) -> list[Need]:
+    """Everything that waits for a person, most pressing first.
 
     `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. One about
     ready tasks stands for all with that cause and says how many in `count`. `verb` names the team: ids are counted per
@@ -28,15 +32,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     failed = rows.tasks.select(states=["deadletter"])
     given_up = {task.id for task in failed}
     questions = [one for one in rows.questions.open() if one.task_id not in given_up or one.kind != "escalation"]
-    found = [
-        {
-            "kind": question.kind,
-            "task_id": question.task_id,
-            "text": _asked(rows, question),
-            "verb": _answer_verb(question),
-        }
-        for question in questions
-    ]
+    found = [_question(rows, one) for one in questions]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
         if not task.under_way and task.id not in asked and reviewer_of(rows, task) is None:
@@ -46,17 +42,17 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
             found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
     for task in failed:
         if task.id not in asked:
-            found.append(_need("deadletter", task, first_line(task.output) or "it failed", "retry"))
-    for task in complete(rows, rows.tasks.select(states=["backlog"])):
-        found += _broken(rows, task)
-    found += _unclaimable(rows, people)
+            need = _need("deadletter", task, first_line(task.output) or "it failed", "retry")
+            found.append(replace(need, cause=task.cause))
+    found += _broken(rows)
+    found += _unclaimable(rows, people, waits)
     for task in rows.tasks.select(states=["in-progress"]):
         owner = people.get(str(task.owner))
         if owner is not None and owner.role != "member":
             found.append(_need("held", task, f"{owner.name} holds it", "complete"))
     team = rows.team.get().name
     for need in found:
-        need["verb"] = in_team(need["verb"], team)
+        need.verb = in_team(need.verb, team)
     return found
 
 
@@ -79,23 +75,16 @@ def first_line(text: str | None) -> str:
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 
-def _broken(rows: Rows, task: Task) -> list[dict[str, Any]]:
-    """One need for each blocker that will not unblock the task by itself. One in deadletter is fixed by a retry."""
-    found = []
-    for id in task.blocked_by:
-        blocker = rows.tasks.get(id)
-        if blocker is not None and blocker.state in BROKEN:
-            need = _need("broken", task, f"waits for {id} ({blocker.subject}), which is in {blocker.state}", "depend")
-            verb = f"interlock task depend {task.id} --on {id} --remove"
-            if blocker.state == "deadletter":
-                verb = f"interlock task retry {id}"
-            else:
-                need["text"] = f"{task.subject}: waits for {id} ({blocker.subject}), which was {blocker.state}"
-            found.append({**need, "verb": verb})
-    return found
+def _broken(rows: Rows) -> Iterator[Need]:
+    """One need for each blocker that will not unblock a task by itself. One in deadletter is fixed by a retry."""
+    for id, subject, blocker, its_subject, state in rows.graph.broken():
+        failed = state == "deadletter"
+        why = f"waits for {blocker} ({its_subject}), which {'is in' if failed else 'was'} {state}"
+        verb = f"retry {blocker}" if failed else f"depend {id} --on {blocker} --remove"
+        yield Need("broken", id, f"{subject}: {why}", f"interlock task {verb}")
 
 
-def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any]]:
+def _unclaimable(rows: Rows, people: Mapping[str, Member], waits: Waits) -> list[Need]:
     """Ready tasks that nobody may take, one need for each cause with how many there are. In a team without agents
     whoever has a seat takes them by hand."""
     members = [member for member in people.values() if member.role == "member"]
@@ -103,16 +92,18 @@ def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any
     found: dict[tuple[str, str, str], list[Task]] = {}
     for task in [] if seats else rows.tasks.ready(READY_LOOKED_AT):
         takers = [member for member in members if member.agent and may_take(task, member.name, member.agent)]
-        if all(member.status == "stopped" for member in takers):
+        unlabelled = waits.unlabelled(task)
+        if unlabelled is not None:
+            verb = f"interlock work --labels {','.join(task.labels or ())}"
+            found.setdefault(("unclaimable", unlabelled, verb), []).append(task)
+        elif all(member.status == "stopped" for member in takers):
             found.setdefault(_why_idle(task, takers, people), []).append(task)
     return [_idle(tasks, *cause) for cause, tasks in found.items()]
 
 
-def _idle(tasks: Sequence[Task], kind: str, why: str, verb: str) -> dict[str, Any]:
-    need = _need(kind, tasks[0], why, "assign")
-    if len(tasks) > 1:
-        need["text"] = f"{tasks[0].subject} and {len(tasks) - 1} more: {why}"
-    return {**need, "verb": verb.format(id=tasks[0].id), "count": len(tasks)}
+def _idle(tasks: Sequence[Task], kind: str, why: str, verb: str) -> Need:
+    first, more = tasks[0], f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+    return Need(kind, first.id, f"{first.subject}{more}: {why}", verb.format(id=first.id), len(tasks))
 
 
 def _why_idle(task: Task, takers: Sequence[Member], people: Mapping[str, Member]) -> tuple[str, str, str]:
@@ -134,24 +125,38 @@ def _why_idle(task: Task, takers: Sequence[Member], people: Mapping[str, Member]
     return "unclaimable", why, "interlock task assign {id} --to MEMBER"
 
 
-def _need(kind: str, task: Task, text: str, verb: str) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "task_id": task.id,
-        "text": f"{task.subject}: {text}",
-        "verb": f"interlock task {verb} {task.id}",
-    }
+def _need(kind: str, task: Task, text: str, verb: str) -> Need:
+    return Need(kind, task.id, f"{task.subject}: {text}", f"interlock task {verb} {task.id}")
 
 
-def _asked(rows: Rows, question: Question) -> str:
+def _question(rows: Rows, question: Question) -> Need:
     """The question, after what the task stopped for."""
     task = rows.tasks.get(question.task_id)
     led = leading_to(task.output, question.text) if task is not None and task.state in WAITING else ""
     asked = first_line(question.text)
-    return f"{first_line(led)} {asked}" if led and first_line(led) not in asked else asked
+    if led and first_line(led) not in asked:
+        asked = f"{first_line(led)} {asked}"
+    subject = task.subject if task is not None and question.task_id not in asked else None
+    return Need(question.kind, question.task_id, asked, _answer_verb(question), subject=subject)
 
 
 def _answer_verb(question: Question) -> str:
     if question.kind == "review":
         return f"interlock task approve {question.task_id}"
     return reply_command(question.id, question.task_id)
+
+
+def kept(rows: Rows) -> list[KeptWorktree]:
+    """The worktrees of tasks that came to nothing, for somebody to look at, or to go on in, and of those that hold what
+    could not be kept with the run: `why`, and `size` in bytes."""
+    found = []
+    for task in rows.tasks.kept(KEPT):
+        known = task.worktree or {}
+        if os.path.isdir(str(known.get("path"))):
+            found.append(
+                KeptWorktree(
+                    task.id, task.subject, task.plan_key, task.state, known["path"], known["branch"],
+                    known.get("stays"), known.get("size"),
+                )
+            )  # fmt: skip
+    return found

@@ -2,70 +2,119 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections import Counter
+from operator import attrgetter
 
 from interlock.clock import seconds
-from interlock.core.reports.needs import first_line, needs_me
+from interlock.core.reports.needs import first_line, kept, needs_me
+from interlock.core.workers import Waits
 from interlock.mirror.task_view import complete
 from interlock.model import evidence
 from interlock.model.event import Event
+from interlock.model.guard import FALLBACKS
+from interlock.model.json import Json
 from interlock.model.names import HUMAN
+from interlock.model.report import (
+    DoneTask,
+    EndedTask,
+    FailedTask,
+    Incident,
+    IntegrationBranch,
+    LeftTask,
+    RunTotals,
+    TeamReport,
+)
 from interlock.model.run import KEPT as ARTIFACTS
-from interlock.model.run import Run, spent_together
-from interlock.model.task import FINAL, Task
-from interlock.model.text import named
+from interlock.model.run import Artifact, Run, spent_together
+from interlock.model.task import FINAL, STATES, Task
+from interlock.model.text import named, stuck
 from interlock.model.text import programs as in_words
+from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 
 REFUSED = "was refused"
 """The outcome in an incident: an agent asked for a permission and did not get it."""
 FINE = ("done", "released", "blocked", "awaiting-response")
 """Outcomes of a run that are no incident."""
+STUCK = {
+    "reminded": "got nowhere, and was told so",
+    "ended": "got nowhere, and was ended",
+    "asked": "got nowhere, and a person was asked",
+}
+OVERSTEPPED = ("access.refused", "processes.left")
 OVERSTEPPED_SHOWN = 200
-CHAIN_SHOWN = 6
-"""How many tasks of a chain that waits are named."""
+OPEN = sorted(set(STATES) - FINAL - {"deadletter"})
+NO_LIMIT = 2**62
+TROUBLED_LOOKED_AT = 10_000
+HINDRANCES_SHOWN = 6
+"""How many tasks are named that hold another up from afar."""
 
 
-def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]:
+def report(
+    rows: Rows, team: str, since: str | None, now: str, settings: Settings, limit: int | None = None
+) -> TeamReport:
     """What needs you, what is done with its evidence, what failed and why, what is left and why, what it took.
 
-    `since` is an ISO 8601 time; only what was finished, or went wrong, after it is listed as such. `seconds` is the
-    time that runs took, verifies included; of `totals`, `elapsed` is from the first run to the end of the last.
+    `since` is an ISO 8601 time; only what was finished, or went wrong, after it is listed as such. `limit`: so many of
+    each list, the newest, are read and told; `left_out` counts the others. Incidents are of the `limit` tasks, or
+    `TROUBLED_LOOKED_AT` where that is more, of which something was told last.
     """
-    tasks = complete(rows, rows.tasks.select())
-    by_id = {task.id: task for task in tasks}
-    runs = {task.id: _real(rows.runs.of_task(task.id)) for task in tasks if task.run}
-    done = [task for task in tasks if task.state == "done" and (since is None or (task.completed_at or "") >= since)]
-    return {
-        "team": team,
-        "since": since,
-        "needs_me": needs_me(rows),
-        "done": [_done(rows, task, runs.get(task.id, []), now) for task in done],
-        "failed": [_failed(task, runs.get(task.id, []), now) for task in tasks if task.state == "deadletter"],
-        "incidents": _incidents(rows, tasks, runs, since),
-        "left": [
-            {
-                **_brief(task),
-                "blocked_by": task.blocked_by,
-                "why": _waits_for_capacity(runs.get(task.id, []), task, now) or why_left(task, by_id, now),
-            }
-            for task in tasks
-            if task.state not in FINAL | {"deadletter"}
-        ],
-        "cancelled": [_brief(task) for task in tasks if task.state == "cancelled"],
-        "integration": integration(rows),
-        "kept": kept(rows),
-        "counts": rows.tasks.counts(),
-        "totals": _totals(runs, since, now),
+    waits, counts, most = Waits(rows, settings, now), rows.tasks.counts(), NO_LIMIT if limit is None else limit
+    done, failed, cancelled, left = (
+        rows.tasks.select(states=states, before=NO_LIMIT, limit=most, ended_since=from_)[::-1]
+        for states, from_ in ((["done"], since), (["deadletter"], None), (["cancelled"], None), (OPEN, None))
+    )
+    troubled = rows.tasks.troubled(FINE, TROUBLE, since or "", max(most, TROUBLED_LOOKED_AT))
+    ids = list({task.id: None for some in (done, failed, left, troubled) for task in some if task.run})
+    runs = {id: _real(some) for id, some in rows.runs.by_task(ids).items()}
+    made = rows.runs.artifacts_by_task([task.id for task in done if task.worktree])
+    incidents = _incidents(rows, troubled, runs, since)
+    proofs = _proofs(rows, since)
+    totals = {
+        "done": proofs.total(),
+        "failed": counts.get("deadletter", 0),
+        "incidents": len(incidents),
+        "left": sum(counts.get(state, 0) for state in OPEN),
+        "cancelled": counts.get("cancelled", 0),
     }
+    found = TeamReport(
+        team, since, needs_me(rows, waits),
+        done=[_done(task, runs.get(task.id, []), made.get(task.id, []), now) for task in done],
+        failed=[_failed(task, runs.get(task.id, []), now) for task in failed],
+        incidents=incidents[max(0, len(incidents) - most) :],
+        left=_left(rows, left, runs, waits, now),
+        cancelled=[EndedTask(*_brief(task)) for task in cancelled],
+        integration=integration(rows),
+        kept=kept(rows),
+        counts=counts,
+        totals=_totals(rows, since, now),
+        unverified=proofs[evidence.UNVERIFIED],
+    )  # fmt: skip
+    told = ((name, number - len(getattr(found, name))) for name, number in totals.items())
+    found.left_out = {name: number for name, number in told if number}
+    return found
+
+
+def _left(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], waits: Waits, now: str) -> list[LeftTask]:
+    beyond = rows.graph.holding_up(tasks[0].n - 1) if tasks else []
+    by_id = {task.id: task for task in (*complete(rows, beyond), *complete(rows, tasks))}
+    return [
+        LeftTask(
+            *_brief(task),
+            task.blocked_by,
+            _waits_for_capacity(runs.get(task.id, []), task, now)
+            or (waits.unlabelled(task) if task.state == "ready" else None)
+            or why_left(task, by_id, now),
+        )
+        for task in tasks
+    ]
 
 
 def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
-    """Why a task is not done yet, in a line; `by_id` holds all tasks, complete."""
+    """Why a task is not done yet, in a line; `by_id` holds all that it waits for, complete."""
     match task.state:
         case "backlog":
-            return _waits_for(task, by_id, CHAIN_SHOWN)
+            return _waits_for(task, by_id)
         case "ready" if task.not_before is not None and task.not_before > now:
             failed = f"failed {task.failures} times; " if task.failures else ""
             return f"{failed}is tried again at {task.not_before}"
@@ -82,13 +131,24 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
         case "review" if task.question is not None and task.question["kind"] == "permission":
             return f"{_reviewer(task)}, who reviews it, waits for an answer"
         case "review" if task.question is not None:
-            return f"waits for review by {HUMAN}{_instead_of(task)}"
+            who = _reviewer(task)
+            return f"waits for review by {HUMAN}{'' if who == HUMAN else f', since {who} came to no verdict'}"
         case "review":
             return f"waits for review by {_reviewer(task)}"
         case "awaiting-response":
             return "waits for an answer"
+        case _ if (task.output or "").strip() in FALLBACKS.values():
+            return "waits for an answer"
         case _:
             return first_line(task.output) or "is blocked"
+
+
+def _proofs(rows: Rows, since: str | None) -> Counter[str]:
+    """What the evidence of finished tasks shows, and of how many."""
+    found = Counter[str]()
+    for some, number in rows.tasks.evidence(since):
+        found[evidence.in_words(some)] += number
+    return found
 
 
 def _real(runs: list[Run]) -> list[Run]:
@@ -100,31 +160,53 @@ def _reviewer(task: Task) -> str:
     return task.review if task.review not in (None, "none") else HUMAN
 
 
-def _instead_of(task: Task) -> str:
-    return "" if _reviewer(task) == HUMAN else f", since {_reviewer(task)} came to no verdict"
+def _waits_for(task: Task, by_id: dict[str, Task]) -> str:
+    """What it waits for, and what that waits for in the end, each said once."""
+    here = [id for id in task.blocked_by if not _waits(by_id.get(id))]
+    parts = [_hindrance(id, by_id) for id in here]
+    beyond: list[str] = []
+    between = []
+    for id in (one for one in task.blocked_by if one not in here):
+        found = _hindrances(id, by_id)
+        if not set(found) <= {*here, *beyond}:
+            beyond += [one for one in found if one not in {*here, *beyond}]
+            between.append(_name(by_id[id]))
+    if between:
+        last = ", ".join(_hindrance(id, by_id) for id in beyond)
+        parts.append(f"{' and '.join(between)}, blocked in turn by {last}")
+    return f"blocked by {', '.join(parts) or 'nothing'}"
 
 
-def _waits_for(task: Task, by_id: dict[str, Task], depth: int) -> str:
-    parts = []
-    for id in task.blocked_by:
-        blocker = by_id.get(id)
-        if blocker is None:
-            parts.append(f"{id}, which was deleted")
-        elif blocker.state == "backlog" and depth > 1:
-            parts.append(f"{_name(blocker)}, which {_waits_for(blocker, by_id, depth - 1)}")
-        elif blocker.state == "cancelled":
-            parts.append(f"{_name(blocker)}, which was cancelled")
-        else:
-            parts.append(f"{_name(blocker)}, which is {_STATES.get(blocker.state, blocker.state)}")
-    return f"waits for {' and for '.join(parts) or 'nothing'}"
+def _waits(task: Task | None) -> bool:
+    return task is not None and task.state == "backlog" and bool(task.blocked_by)
+
+
+def _hindrances(id: str, by_id: dict[str, Task]) -> list[str]:
+    """The tasks at the far ends of what a waiting task waits for, as far as anybody would read."""
+    seen, left = {id}, [id]
+    found: list[str] = []
+    while left and len(found) < HINDRANCES_SHOWN:
+        for one in (near for near in by_id[left.pop(0)].blocked_by if near not in seen):
+            seen.add(one)
+            (left if _waits(by_id.get(one)) else found).append(one)
+    return found
+
+
+def _hindrance(id: str, by_id: dict[str, Task]) -> str:
+    blocker = by_id.get(id)
+    if blocker is None:
+        return f"{id} (deleted)"
+    if blocker.state == "cancelled":
+        return f"{_name(blocker)} (cancelled)"
+    return f"{_name(blocker)} ({_STATES.get(blocker.state, blocker.state)})"
 
 
 _STATES = {
-    "deadletter": "in deadletter",
-    "in-progress": "under way",
+    "deadletter": "failed",
+    "in-progress": "in progress",
     "review": "in review",
     "awaiting-response": "waiting for an answer",
-    "backlog": "waiting itself",
+    "backlog": "waiting",
 }
 
 
@@ -132,57 +214,62 @@ def _name(task: Task) -> str:
     return task.plan_key or task.id
 
 
-def _done(rows: Rows, task: Task, runs: list[Run], now: str) -> dict[str, Any]:
-    return {
-        **_brief(task),
-        **copies_of(rows, task),
-        "evidence": task.evidence,
-        "verified": evidence.is_verified(task.evidence),
-        "proof": evidence.in_words(task.evidence),
-        "by": task.owner,
-        "runs": len(runs),
-        "attempts": task.attempt,
-        "failed_checks": task.rounds,
-        "seconds": _length(runs, now),
-        "spent": spent_together(runs),
-        "output": task.output,
-    }
+def _done(task: Task, runs: list[Run], made: list[Artifact], now: str) -> DoneTask:
+    known = task.worktree or {}
+    files = [one.path for one in made if one.kind in ARTIFACTS] if known else []
+    return DoneTask(
+        *_brief(task),
+        merged=known.get("merged"),
+        delivered=known.get("delivered"),
+        files=files,
+        only_files=bool(files) and known.get("merged") is None,
+        evidence=task.evidence,
+        verified=evidence.is_verified(task.evidence),
+        proof=evidence.in_words(task.evidence),
+        by=task.owner,
+        runs=len(runs),
+        attempts=task.attempt,
+        failed_checks=task.rounds,
+        seconds=_length(runs, now),
+        spent=spent_together(runs),
+        output=task.output,
+    )
 
 
-def _failed(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
-    return {
-        **_brief(task),
-        "reason": task.output,
-        "evidence": task.evidence,
-        "by": runs[-1].member if runs else None,
-        "runs": len(runs),
-        "attempts": task.failures,
-        "seconds": _length(runs, now),
-        "spent": spent_together(runs),
-    }
+def _failed(task: Task, runs: list[Run], now: str) -> FailedTask:
+    return FailedTask(
+        *_brief(task),
+        reason=task.output,
+        evidence=task.evidence,
+        by=runs[-1].member if runs else None,
+        runs=len(runs),
+        attempts=task.failures,
+        seconds=_length(runs, now),
+        spent=spent_together(runs),
+    )
 
 
-def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since: str | None) -> list[dict[str, Any]]:
+def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since: str | None) -> list[Incident]:
     """What went otherwise than well, in the order of time: runs that failed or were given up, checks that failed, and
     what agents wanted to do and were not allowed to."""
     found = []
     asks_nobody = {member.name for member in rows.team.members() if member.agent == "shell"}
+    told = rows.events.of_tasks([task.id for task in tasks], TELLING)
     for task in tasks:
-        own = {run.number: run for run in runs.get(task.id, ())}
+        own, events = {run.number: run for run in runs.get(task.id, ())}, told.get(task.id, [])
         if task.rounds or any(run.member not in asks_nobody for run in own.values()):
-            events = rows.events.of_task(task.id)
-            found += _failed_checks(task, own, events) + _refused(task, own, events)
+            found += _failed_checks(task, own, events) + _refused(task, own, events) + _stuck(task, own, events)
         found += [
             _incident(task, run.number, run.member, str(run.ended_at), str(run.outcome), run.reason)
             for run in own.values()
             if run.ended_at is not None and run.outcome not in FINE
         ]
-    found += merge_incidents(rows, tasks)
-    found += _overstepped(rows, {task.id: task for task in tasks})
-    return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
+    found += merge_incidents(tasks, told)
+    found += _overstepped(tasks, told)
+    return sorted((one for one in found if since is None or one.at >= since), key=lambda one: one.at)
 
 
-def _failed_checks(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[str, Any]]:
+def _failed_checks(task: Task, own: dict[int, Run], events: list[Event]) -> list[Incident]:
     found = []
     for event in events:
         if event.type == "verify.finished" and event.payload.get("passed") is False:
@@ -193,7 +280,7 @@ def _failed_checks(task: Task, own: dict[int, Run], events: list[Event]) -> list
     return found
 
 
-def _refused(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[str, Any]]:
+def _refused(task: Task, own: dict[int, Run], events: list[Event]) -> list[Incident]:
     """One incident for each run that was refused something, with what it was first: in the morning this is why an agent
     that nobody could be asked for came to nothing."""
     refused: dict[int, list[Event]] = {}
@@ -211,13 +298,23 @@ def _refused(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[
     return found
 
 
-def _overstepped(rows: Rows, tasks: dict[str, Task]) -> list[dict[str, Any]]:
-    """What runs tried as somebody else, and daemons that they left running."""
+def _stuck(task: Task, own: dict[int, Run], events: list[Event]) -> list[Incident]:
+    """What runs did that got nowhere, with what it cost, also where they found their way after they were told."""
     found = []
-    for event in rows.events.latest(None, OVERSTEPPED_SHOWN, ("access.refused", "processes.left")):
-        task, said = tasks.get(str(event.task_id)), event.payload
-        if task is None:
-            continue
+    for event in events:
+        if event.type == "run.stuck":
+            run, told = own.get(_number(event)), STUCK[str(event.payload["action"])]
+            member = run.member if run is not None else task.owner
+            found.append(_incident(task, _number(event), member, event.at, told, stuck(event.payload["evidence"])))
+    return found
+
+
+def _overstepped(tasks: list[Task], told: dict[str, list[Event]]) -> list[Incident]:
+    """What runs tried as somebody else, and daemons that they left running."""
+    every = [(task, event) for task in tasks for event in told.get(task.id, ()) if event.type in OVERSTEPPED]
+    found = []
+    for task, event in sorted(every, key=lambda one: one[1].seq)[-OVERSTEPPED_SHOWN:]:
+        said = event.payload
         if event.type == "access.refused":
             outcome, reason = "tried what its member may not, and was refused", said["reason"]
         else:
@@ -231,31 +328,21 @@ def _number(event: Event) -> int:
     return int(str(event.payload.get("run")).rpartition(".")[2])
 
 
-def _incident(task: Task, number: int, member: str | None, at: str, outcome: str, reason: str | None) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "key": task.plan_key,
-        "run": number,
-        "member": member,
-        "at": at,
-        "outcome": outcome,
-        "reason": reason,
-    }
+def _incident(task: Task, number: int, member: str | None, at: str, outcome: str, reason: str | None) -> Incident:
+    return Incident(task.id, task.plan_key, number, member, at, outcome, reason)
 
 
-def _totals(runs: dict[str, list[Run]], since: str | None, now: str) -> dict[str, Any]:
-    counted = [run for some in runs.values() for run in some if since is None or (run.ended_at or now) >= since]
-    began = min((run.started_at for run in counted), default=None)
-    ended = max((run.ended_at or now for run in counted), default=None)
-    elapsed = seconds(ended) - seconds(began) if began is not None and ended is not None else 0.0
-    return {
-        "runs": len(counted),
-        "seconds": _length(counted, now),
-        "spent": spent_together(counted),
-        "elapsed": round(max(0.0, elapsed), 3),
-        "began_at": began,
-        "ended_at": ended,
+def _totals(rows: Rows, since: str | None, now: str) -> RunTotals:
+    sums = rows.runs.totals(now, since or "")
+    began, ended = sums["began_at"], sums["ended_at"]
+    elapsed = seconds(ended) - seconds(began) if sums["runs"] else 0.0
+    unknown = bool(sums.get("unknown")) and not sums["tokens"]
+    spent: Json = {
+        name: None if unknown and name.endswith("_tokens") else sums[name]
+        for name in ("turns", "input_tokens", "output_tokens", "cost_usd", "unknown", "cost_partial")
+        if name in sums and (name != "cost_partial" or sums["cost_usd"] is not None)
     }
+    return RunTotals(sums["runs"], sums["time"], spent, round(max(0.0, elapsed), 3), began, ended)
 
 
 def _waits_for_capacity(runs: list[Run], task: Task, now: str) -> str | None:
@@ -270,75 +357,55 @@ def _length(runs: list[Run], now: str) -> float:
     return round(sum(max(0.0, seconds(run.ended_at or now) - seconds(run.started_at)) for run in runs), 3)
 
 
-def _brief(task: Task) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "subject": task.subject,
-        "state": task.state,
-        "key": task.plan_key,
-        "priority": task.priority,
-        "assignee": task.reserved_for,
-        "completed_at": task.completed_at,
-    }
+def _brief(task: Task) -> tuple[str, str, str, str | None, str, str | None, str | None]:
+    return (
+        task.id, task.subject, task.state, task.plan_key, task.priority, task.reserved_for, task.completed_at,
+    )  # fmt: skip
 
 
-KEPT = ("deadletter", "cancelled")
-"""States in which a task's worktree stays, since what was done there is nowhere else."""
 ELSEWHERE = ("checkout.changed", "worktree.changed")
+TROUBLE: dict[str, tuple[tuple[str, object], ...]] = {
+    "verify.finished": (("passed", False),),
+    "permission.answered": (("answer", "refuse"),),
+    "merge.finished": (("outcome", "conflict"), ("outcome", "red"), ("outcome", "failed")),
+    **dict.fromkeys(("run.stuck", "changes.set_aside", *ELSEWHERE, *OVERSTEPPED), ()),
+}
+"""The types of events that may be incidents of a task, and what those say that are."""
+TELLING = (*TROUBLE, "task.claimed")
+"""The same, and which say whose."""
 
 
-def integration(rows: Rows) -> dict[str, Any] | None:
+def integration(rows: Rows) -> IntegrationBranch | None:
     """The team's integration branch: how many finished tasks are on it, and how many of them were merged on by
     `interlock merge`; null in a team that has none."""
-    merged = [task for task in rows.tasks.worktrees() if task.state == "done" and (task.worktree or {}).get("merged")]
-    if not merged:
-        return None
-    taken = sum(bool((task.worktree or {}).get("delivered")) for task in merged)
-    return {"branch": f"interlock/{rows.team.get().name}", "tasks": len(merged), "delivered": taken}
+    merged, taken = rows.tasks.merged()
+    return IntegrationBranch(f"interlock/{rows.team.get().name}", merged, taken) if merged else None
 
 
-def kept(rows: Rows) -> list[dict[str, Any]]:
-    """The worktrees of tasks that came to nothing, for somebody to look at, or to go on in, and of those that hold what
-    could not be kept with the run: `why`, and `size` in bytes."""
-    found = []
-    for task in rows.tasks.worktrees():
-        known = task.worktree or {}
-        if (task.state in KEPT or known.get("stays")) and os.path.isdir(str(known.get("path"))):
-            found.append(
-                {
-                    "task_id": task.id,
-                    "subject": task.subject,
-                    "key": task.plan_key,
-                    "state": task.state,
-                    "path": known["path"],
-                    "branch": known["branch"],
-                    "why": known.get("stays"),
-                    "size": known.get("size"),
-                }
-            )
-    return found
-
-
-def merge_incidents(rows: Rows, tasks: list[Task]) -> list[dict[str, Any]]:
+def merge_incidents(tasks: list[Task], told_of: dict[str, list[Event]]) -> list[Incident]:
     """The merges of tasks that came to nothing, and what changed where nobody was to change anything: that once, though
-    it is an event of each task that was at work, and by nobody, since nobody knows."""
-    found = {}
+    it is an event of each task that was at work, when it was seen last, and by nobody, since nobody knows."""
+    found = []
+    elsewhere: dict[tuple[object, ...], tuple[Event, dict[str, None]]] = {}
     for task in tasks:
-        for event in rows.events.of_task(task.id) if task.worktree else ():
+        run: int | None = None
+        member: str | None = None
+        for event in told_of.get(task.id, ()) if task.worktree else ():
             told = _told(event)
-            if told is None:
-                continue
-            elsewhere = event.type in ELSEWHERE
-            found[(event.at, *told) if elsewhere else event.seq] = {
-                "task_id": task.id,
-                "key": task.plan_key,
-                "run": None if elsewhere else task.run,
-                "member": None if elsewhere else task.owner,
-                "at": event.at,
-                "outcome": told[0],
-                "reason": told[1],
-            }
-    return list(found.values())
+            if event.type == "task.claimed":
+                run, member = int(event.payload["run"].rpartition(".")[2]), event.payload["owner"]
+            elif told is not None:
+                found.append(Incident(task.id, task.plan_key, run, member, event.at, *told))
+            elif event.type in ELSEWHERE:
+                key = (event.type, event.payload["path"], *event.payload["changed"])
+                last, runs = elsewhere.get(key, (event, {}))
+                elsewhere[key] = (max(last, event, key=attrgetter("at")), runs | dict.fromkeys(event.payload["runs"]))
+    for event, runs in elsewhere.values():
+        said = event.payload
+        what = f"{said['path']} ({named(said['changed'], 5)}); who changed it is not known"
+        detail = f"{what}; at work since the look before: {named(list(runs), 5)}"
+        found.append(Incident(str(event.task_id), None, None, None, event.at, "something changed elsewhere", detail))
+    return found
 
 
 def _told(event: Event) -> tuple[str, str] | None:
@@ -347,21 +414,4 @@ def _told(event: Event) -> tuple[str, str] | None:
         return f"merge: {said['outcome']}", said["reason"]
     if event.type == "changes.set_aside":
         return "may only read, and what it changed was taken back", f"kept in {said['path']}"
-    if event.type in ELSEWHERE:
-        runs = named(said["runs"], 5)
-        what = f"{said['path']} ({named(said['changed'], 5)}); who changed it is not known"
-        return "something changed elsewhere", f"{what}; at work since the look before: {runs}"
     return None
-
-
-def copies_of(rows: Rows, task: Task) -> dict[str, Any]:
-    """What a report says of the merge of a finished task: the files that are kept beside it, and whether they are all
-    of its result."""
-    known = task.worktree or {}
-    files = [one.path for one in rows.runs.artifacts(task.id) if one.kind in ARTIFACTS] if known else []
-    return {
-        "merged": known.get("merged"),
-        "delivered": known.get("delivered"),
-        "files": files,
-        "only_files": bool(files) and known.get("merged") is None,
-    }

@@ -6,63 +6,67 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.core.reports.needs import needs_me
-from interlock.core.reports.night import kept
+from interlock import model
+from interlock.core.reports.needs import kept, may_take, needs_me
 from interlock.core.tasks.review import under_review
 from interlock.core.teams import members
+from interlock.core.workers import Waits, clock_time
 from interlock.errors import InvalidRequest
 from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN, LEAD
-from interlock.model.report import Board, CrewMember, Occupation, TaskStory
-from interlock.model.task import FINAL, HELD, STATES, Task
+from interlock.model.status import HeldTask, NextTask, RunningTask, StatusReport, UnableMember
+from interlock.model.task import COLUMNS, HELD, PRIORITIES, STATES, Task
 from interlock.model.team import Member
 from interlock.model.text import plain
+from interlock.processes import ref
+from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200
+CAPACITY_LOOKED_AT = 20
+"""So many times that a provider had no capacity left are looked at for one that is still to come."""
 TAIL_BYTES = 4096
 
 
-def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now: str) -> dict[str, Any]:
+def status(
+    rows: Rows, team: str, log_path: Callable[[str, int, str], str], now: str, settings: Settings
+) -> StatusReport:
     """What needs a human, what runs since when with its last words, what waits for somebody, what is next.
 
-    `log_path` answers where the output of a run (task id, number, kind) is kept. `runner` is the process that drives
-    the team, if one has signed on, `workers` those that wait for work; neither says that it still lives. `status` of
-    the team is active or paused. `unread` counts the mail of those who are told of it nowhere else.
+    `log_path` answers where the output of a run (task id, number, kind) is kept.
     """
     held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
     reviews = {task.id: run.member for task in held if (run := under_review(rows, task)) is not None}
     own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
-    return {
-        "team": team,
-        "status": "paused" if own.settings.get("paused") else own.status,
-        "paused": [member.name for member in members if member.status == "paused"],
-        "stopped": [member.name for member in members if member.status == "stopped"],
-        "runner": own.runner,
-        "needs_me": needs_me(rows),
-        "running": [
-            _running(task, reviews.get(task.id), log_path) for task in held if task.id in reviews or _at_work(task)
+    waits, windows = Waits(rows, settings, now), _windows(rows)
+    return StatusReport(
+        team=team,
+        status="paused" if own.settings.get("paused") else own.status,
+        paused=[member.name for member in members if member.status == "paused"],
+        stopped=[member.name for member in members if member.status == "stopped"],
+        runner=own.runner,
+        needs_me=needs_me(rows, waits),
+        running=[
+            _running(task, reviews.get(task.id), log_path, windows.get((task.owner or "", task.session or "")))
+            for task in held
+            if task.id in reviews or _at_work(task)
         ],
-        "waiting": [_held(task) for task in held if task.id not in reviews and not _at_work(task)],
-        "next": [
-            {
-                "task_id": task.id,
-                "subject": task.subject,
-                "state": task.state,
-                "key": task.plan_key,
-                "priority": task.priority,
-                "assignee": task.reserved_for,
-                "not_before": task.not_before if task.not_before is not None and task.not_before > now else None,
-            }
-            for task in rows.tasks.ready(NEXT_SHOWN)
+        waiting=[HeldTask(*_held(task)) for task in held if task.id not in reviews and not _at_work(task)],
+        next=[
+            NextTask(
+                task.id, task.subject, task.state, task.plan_key, task.priority, task.reserved_for,
+                task.not_before if task.not_before is not None and task.not_before > now else None,
+                waits.why(task, [one for one in members if may_take(task, one.name, one.agent)]),
+            )
+            for task in rows.tasks.ready(NEXT_SHOWN, float(settings.get("ageing")))
         ],
-        "kept": kept(rows),
-        "counts": rows.tasks.counts(),
-        "spent": _spent(rows.runs.spent(now)),
-        "retry_at": rows.tasks.ready_after(now),
-        "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
-    }
+        kept=kept(rows),
+        counts=rows.tasks.counts(),
+        spent=_spent(rows.runs.spent(now)),
+        retry_at=rows.tasks.ready_after(now),
+        unread={name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
+    )  # fmt: skip
 
 
 def _spent(sums: dict[str, Any]) -> dict[str, Any]:
@@ -76,12 +80,12 @@ def _spent(sums: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def unable(rows: Rows, why_idle: Callable[[Member], str | None] | None) -> list[dict[str, Any]]:
-    """The members whose agent cannot be had on this machine, `{member, agent, why}`: whoever drives the team here
+def unable(rows: Rows, why_idle: Callable[[Member], str | None] | None) -> list[UnableMember]:
+    """The members whose agent cannot be had on this machine: whoever drives the team here
     works without them, and says so only to who started it."""
     members = [one for one in rows.team.members() if one.role == "member" and one.agent and one.status != "stopped"]
     found = [(member, why_idle(member)) for member in members] if why_idle is not None else []
-    return [{"member": member.name, "agent": member.agent, "why": why} for member, why in found if why is not None]
+    return [UnableMember(member.name, member.agent, why) for member, why in found if why is not None]
 
 
 def last_words(path: str) -> str | None:
@@ -100,7 +104,23 @@ def _at_work(task: Task) -> bool:
     return task.state == "in-progress" or task.under_way
 
 
-def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:
+def _windows(rows: Rows) -> dict[tuple[str, str], str]:
+    """What is known of programs that claimed by hand and are not seen to live, by member and session."""
+    found = {}
+    for member, session, process, since in rows.runs.joined():
+        if since is not None:
+            found[member, session] = f"its program is gone since {clock_time(since)}"
+        elif ref.alive(process) is None:
+            own = rows.team.member(member)
+            heard = own.last_active_at if own is not None and own.session == session else None
+            last = f"last heard of at {clock_time(heard)}" if heard else "not heard of since another session of its own"
+            found[member, session] = f"its program is on another machine, {last}"
+    return found
+
+
+def _running(
+    task: Task, reviewer: str | None, log_path: Callable[[str, int, str], str], window: str | None
+) -> RunningTask:
     words = None
     if task.verifying is not None:
         printed = last_words(log_path(task.id, task.run, "verify"))
@@ -110,54 +130,51 @@ def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str
         words = "merging" + (f" · {printed}" if printed else "")
     elif task.merging is not None:
         words = "waits for its merge"
+    words = words or last_words(log_path(task.id, task.run, "output")) or window
+    return RunningTask(*_held(task, reviewer), words)
+
+
+def _held(task: Task, reviewer: str | None = None) -> tuple[str, str, str | None, str | None, str, str | None, int]:
     member = reviewer or task.owner
-    return {**_held(task), "member": member, "last_words": words or last_words(log_path(task.id, task.run, "output"))}
+    return (task.id, task.subject, task.plan_key, member, task.state, task.claimed_at, task.attempt)
 
 
-def _held(task: Task) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "subject": task.subject,
-        "key": task.plan_key,
-        "member": task.owner,
-        "state": task.state,
-        "since": task.claimed_at,
-        "attempt": task.attempt,
-    }
-
-
-SHOWN = tuple(state for state in STATES if state != "deleted")
-NEWEST = 2**62
-"""More than any task's `n`."""
-
-
-def board(rows: Rows, limit: int) -> Board:
-    """The tasks by state, at most `limit` of each."""
-    counts = rows.tasks.counts()
-    tasks = {state: in_state(rows, state, 0, limit) if counts.get(state) else [] for state in SHOWN}
-    tasks["ready"] = rows.tasks.ready(limit)
-    complete(rows, [task for some in tasks.values() for task in some])
-    return Board({state: counts.get(state, 0) for state in SHOWN}, tasks)
-
-
-def in_state(rows: Rows, state: str, after: int, limit: int) -> list[Task]:
-    """The tasks of one state after the one with that `n`: the newest first where they are finished.
+def board(rows: Rows, sought: model.views.BoardFilter, limit: int) -> model.views.Board:
+    """The tasks by column, at most `limit` of each.
 
     Raises:
-        InvalidRequest: there is no such state.
+        InvalidRequest: there is no such priority.
     """
-    if state not in SHOWN:
-        raise InvalidRequest(f"{state!r} is no state to list. Use one of: {', '.join(SHOWN)}.", field="state")
-    if state in FINAL:
-        return rows.tasks.select(states=[state], before=after or NEWEST, limit=limit)
-    return rows.tasks.select(states=[state], after=after, limit=limit)
+    _check(sought)
+    counts = rows.tasks.board_counts(sought)
+    tasks = {name: rows.tasks.board(name, sought, limit=limit) if counts[name] else [] for name in COLUMNS}
+    complete(rows, [task for some in tasks.values() for task in some])
+    return model.views.Board(rows.tasks.counts(), counts, tasks, rows.tasks.epics())
 
 
-def story(rows: Rows, task: Task, events: int) -> TaskStory:
+def column(rows: Rows, name: str, sought: model.views.BoardFilter, offset: int, limit: int) -> list[Task]:
+    """The tasks of one column, or in one state, from `offset` on.
+
+    Raises:
+        InvalidRequest: there is no such column, state or priority.
+    """
+    _check(sought)
+    known = [*COLUMNS, *(state for state in STATES if state != "deleted")]
+    if name not in known:
+        raise InvalidRequest(f"{name!r} is no column of the board. Use one of: {', '.join(known)}.", field="state")
+    return complete(rows, rows.tasks.board(name, sought, limit=limit, offset=offset))
+
+
+def _check(sought: model.views.BoardFilter) -> None:
+    if sought.priority and sought.priority not in PRIORITIES:
+        raise InvalidRequest(f"priority must be one of {', '.join(PRIORITIES)}.", field="priority")
+
+
+def story(rows: Rows, task: Task, events: int) -> model.views.TaskStory:
     """Everything about one task, with its newest `events`."""
     blockers = [rows.tasks.get(id) for id, _ in rows.graph.blockers(task.id)]
     dependents = [rows.tasks.get(id) for id in rows.graph.dependents(task.id)]
-    return TaskStory(
+    return model.views.TaskStory(
         show(rows, task), rows.runs.of_task(task.id), rows.tasks.log(task.id), rows.events.of_task(task.id, events),
         rows.questions.of_task(task.id), rows.handoffs.get(task.id),
         rows.tasks.get(task.parent_id) if task.parent_id else None,
@@ -166,20 +183,35 @@ def story(rows: Rows, task: Task, events: int) -> TaskStory:
     )  # fmt: skip
 
 
-def crew(rows: Rows, log_path: Callable[[str, int, str], str]) -> list[CrewMember]:
-    """The members, the lead first, with what each is doing."""
-    doing: dict[str, list[Occupation]] = {}
+def member_overviews(
+    rows: Rows, log_path: Callable[[str, int, str], str], now: str
+) -> list[model.views.MemberOverview]:
+    """The members, the lead first, with what each is doing and has used."""
+    without: dict[str, str] = {}
+    for event in rows.events.latest(None, CAPACITY_LOOKED_AT, ["run.capacity"]):
+        until, number = event.payload.get("retry_at"), str(event.payload["run"]).rpartition(".")[2]
+        run = rows.runs.get(str(event.task_id), int(number)) if until is not None and until > now else None
+        if run is not None:
+            without.setdefault(run.member, str(until))
+    doing: dict[str, list[model.views.Occupation]] = {}
     said: dict[str, str | None] = {}
     for task in rows.tasks.select(states=HELD):
         review = under_review(rows, task)
         who = review.member if review is not None else task.owner
         since = review.started_at if review is not None else task.claimed_at
         if who is not None:
-            found = Occupation(task.id, task.subject, task.state, review is not None, since, task.run)
+            found = model.views.Occupation(task.id, task.subject, task.state, review is not None, since, task.run)
             doing.setdefault(who, []).append(found)
             if task.state == "in-progress" or review is not None:
                 said[who] = last_words(log_path(task.id, task.run, "output"))
     return [
-        CrewMember(one, rows.messages.unread_of(one.name), doing.get(one.name, []), said.get(one.name))
+        model.views.MemberOverview(
+            one,
+            rows.messages.unread_of(one.name),
+            doing.get(one.name, []),
+            said.get(one.name),
+            _spent(rows.runs.spent(now, member=one.name)),
+            without.get(one.name),
+        )
         for one in members(rows)
     ]

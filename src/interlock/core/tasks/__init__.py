@@ -21,6 +21,8 @@ def __getattr__(name: str) -> object:
         import interlock.core.tasks.finish
     elif name == "merge":
         import interlock.core.tasks.merge
+    elif name == "permission":
+        import interlock.core.tasks.permission
     elif name == "review":
         import interlock.core.tasks.review
     elif name == "transition":

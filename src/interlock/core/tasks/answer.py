@@ -82,12 +82,17 @@ def reply(act: UnitOfWork, task: Task, text: str, question_id: str | None, *, at
             return finish.approve(act, task)
         return finish.reject(act, task, findings, author_lives=author_lives(act, task))
     if question.kind == "escalation" and task.state == "deadletter":
-        return _escalation(act, task, question, text)
+        # Who may answer is who may do it: the verbs ask.
+        word = text.strip().lower()
+        if word not in questions.AFTER_FAILURE:
+            raise InvalidRequest("Answer with `retry` or `cancel`.", field="reply")
+        questions.close(act, question, word)
+        return change.retry(act, task) if word == "retry" else change.cancel(act, task, reason="as a human decided")[0]
     questions.may_answer(act, task, question, at_hand=at_hand)
     text = _of_the_choices(question, text)
     questions.close(act, question, text)
     if question.kind == "limit" and text == "cancel":
-        return change.cancel(act, task, reason=f"{act.name} did not let it go on past a limit")[0]
+        return change.cancel(act, task, reason=f"{act.name} did not let it continue past a limit")[0]
     if question.kind == "merge" and task.state == "review" and not task.under_way:
         merge.answer(act, task, text)
         return task
@@ -116,7 +121,7 @@ def resume(act: UnitOfWork, task: Task) -> Task:
         raise StaleRun(f"{task.id} does not wait for this session any more.", task_id=task.id)
     act.rows.runs.update(run, expires_at=lease(act, run.runner is not None or run.heartbeat_at is not None))
     move(
-        act, task, "in-progress", reason="answered, and the same session goes on", owner=act.name, session=act.session,
+        act, task, "in-progress", reason="answered; the same session continues", owner=act.name, session=act.session,
         not_before=None, reserved=None,
     )  # fmt: skip
     return task
@@ -155,8 +160,8 @@ def _of_the_choices(question: Question, text: str) -> str:
 
 def _go_on(act: UnitOfWork, task: Task, question: Question) -> Task:
     """The task goes on, unless it waits for another answer still."""
-    waiting = [one for one in act.rows.questions.open(task.id) if one.kind not in ("review", "merge")]
-    if task.state not in WAITING:
+    waiting = [one for one in act.rows.questions.open(task.id) if not one.beside]
+    if task.state not in WAITING or question.data.get("relayed"):
         return task
     if waiting:
         following = waiting[0]
@@ -181,12 +186,3 @@ def _go_on(act: UnitOfWork, task: Task, question: Question) -> Task:
         said = f"Your question about {task.id} was answered.\n\n> {question.text}\n\n{question.answer}"
         notify(act, owner, said, summary=f"answer to {task.id}")
     return task
-
-
-def _escalation(act: UnitOfWork, task: Task, question: Question, text: str) -> Task:
-    # Who may answer is who may do it: the verbs ask.
-    word = text.strip().lower()
-    if word not in questions.AFTER_FAILURE:
-        raise InvalidRequest("Answer with `retry` or `cancel`.", field="reply")
-    questions.close(act, question, word)
-    return change.retry(act, task) if word == "retry" else change.cancel(act, task, reason="as a human decided")[0]

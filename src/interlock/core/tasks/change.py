@@ -80,7 +80,7 @@ def assign(act: UnitOfWork, task: Task, to: str | None) -> Task:
         raise illegal(task, "cannot be assigned")
     _must_lead_or_hold(act, task, "assign")
     name = None if to is None else member_named(act, to)
-    refuse_stopped(act.rows, name)
+    refuse_stopped(act, name)
     if task.state == "deadletter" and name is not None:
         retry(act, task)
     elif task.assignee == name and task.reserved is None and task.owner in (None, name):
@@ -211,11 +211,7 @@ def _drop(act: UnitOfWork, task: Task, state: str, reason: str) -> None:
 def _edit(act: UnitOfWork, task: Task, fields: dict[str, Any]) -> None:
     if task.state in FINAL:
         raise illegal(task, "cannot be edited")
-    if not act.leads and act.name not in (task.owner, task.created_by):
-        raise Forbidden(
-            f"Only its owner, its creator, the lead or a human may edit {task.id}.", task_id=task.id, owner=task.owner
-        )
-    refuse_stale(act, task)
+    _must_lead_or_hold(act, task, "edit")
     gates = [name for name in GATES if name in fields]
     if gates and not act.leads and act.name != task.created_by:
         raise Forbidden(
@@ -310,6 +306,7 @@ def depend(act: UnitOfWork, task: Task, on: Task) -> Task:
         ) from None
     if not graph.add(on.id, task.id, act.name):
         return task
+    task.linked = on.linked = True
     if ranks:
         graph.set_ranks(ranks)
     act.event("dependency.added", task.id, on=on.id)

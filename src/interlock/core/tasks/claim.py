@@ -6,12 +6,15 @@ to one session; whatever another session, or an older run, then says about the t
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from interlock.clock import seconds
 from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
-from interlock.model.task import HELD, Task
+from interlock.model.task import AGELESS, HELD, PRIORITIES, Task
 from interlock.processes import ref
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -31,6 +34,7 @@ def claim(
     Raises:
         TaskAlreadyClaimed: somebody else, or another session of the actor, holds it.
         UnmetDependencies: a blocker is open (strict policy); `blocked_by` lists them.
+        RunLimit: the actor is at as many tasks as a member may be.
         Forbidden: it is assigned to somebody else, the actor has stopped, or the setting `force` forbids to force it.
         InvalidTransition: it is finished, in deadletter, or, for `take_over`, in review.
     """
@@ -46,7 +50,7 @@ def claim(
         return _take_over(act, task, runner)
     if task.state not in ("ready", "backlog"):
         raise illegal(task, "cannot be claimed")
-    refuse_stopped(act.rows, act.name)
+    refuse_stopped(act, act.name)
     if task.reserved_for not in (None, act.name):
         raise Forbidden(
             f"{task.id} is reserved for {task.reserved_for}. `interlock task assign {task.id} --to {act.name}` "
@@ -63,14 +67,14 @@ def claim(
     return task
 
 
-def refuse_stopped(rows: Rows, name: str | None) -> None:
+def refuse_stopped(act: UnitOfWork, name: str | None) -> None:
     """A member that was stopped gets no work, in whatever way, until it is resumed.
 
     Raises:
         Forbidden: it was.
     """
-    member = rows.team.member(name) if name is not None else None
-    if member is not None and member.status == "stopped":
+    member = act.member if name in (None, act.name) else act.rows.team.member(str(name))
+    if name is not None and member is not None and member.status == "stopped":
         raise Forbidden(
             f"{name} has stopped and gets no work. `interlock resume --member {name}` gives it work again.", member=name
         )
@@ -102,35 +106,59 @@ def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
     found = rows.team.member(member)
     if found is None or found.status != "active" or settings.get("paused"):
         return False
-    return not any(run.member == member and run.runner and ref.alive(run.runner) for run in rows.runs.open())
+    # On another machine it is at work until its lease has ended, which is found by whoever looks after the team.
+    at_work = (run.runner for run in rows.runs.open() if run.member == member and run.runner)
+    return all(ref.alive(runner) is False for runner in at_work)
 
 
-def claim_next(
-    act: UnitOfWork, *, shell: bool | None, runner: str | None = None, parallel: int | None = None
-) -> Task | None:
-    """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none.
-
-    `shell`: only tasks with a command of their own (true) or without (false); `parallel`: the most runs the team may
-    have open.
+def refuse_more_runs(act: UnitOfWork, parallel: int) -> None:
+    """No run begins beyond `parallel` open ones.
 
     Raises:
-        RunLimit: that many runs are open.
-        Forbidden: the actor has stopped.
+        RunLimit: that many are open.
     """
-    if runner is not None and not may_be_given_work(act.rows, act.name, act.settings):
-        return None
-    if parallel is not None and act.rows.runs.open_count() >= parallel:
+    if act.rows.runs.open_count() >= parallel:
         raise RunLimit(
             f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
             limit=parallel,
             setting="parallel",
         )
+
+
+def claim_next(
+    act: UnitOfWork,
+    *,
+    shell: bool | None,
+    runner: str | None = None,
+    parallel: int | None = None,
+    labels: Collection[str] = (),
+) -> Task | None:
+    """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none. An old
+    task is more urgent than it was (setting `ageing`), so that none waits for ever behind new ones.
+
+    `shell`: only tasks with a command of their own (true) or without (false); `parallel`: the most runs the team may
+    have open; `labels`: those that are offered to tasks which ask for some.
+
+    Raises:
+        RunLimit: that many runs are open, or the actor is at as many tasks as a member may be.
+        Forbidden: the actor has stopped.
+    """
+    if runner is not None and not may_be_given_work(act.rows, act.name, act.settings):
+        return None
+    if parallel is not None:
+        refuse_more_runs(act, parallel)
     if runner is None:
-        refuse_stopped(act.rows, act.name)
-    task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at)
+        refuse_stopped(act, act.name)
+    ageing = float(act.settings.get("ageing"))
+    task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at, labels=labels, ageing=ageing)
     if task is not None:
         _begin(act, task, runner, reason="claimed", soft=False)
     return task
+
+
+def turn(task: Task, ageing: float) -> tuple[float, int]:
+    """Where a ready task comes in the queue: as `next_ready` orders it."""
+    return seconds(task.created_at) + PRIORITIES.index(task.priority) * (ageing or AGELESS), task.n
 
 
 def release(act: UnitOfWork, task: Task, reason: str | None = None) -> Task:
@@ -227,6 +255,14 @@ def refuse_stale(act: UnitOfWork, task: Task) -> None:
 
 def _begin(act: UnitOfWork, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:
     number = task.run + 1
+    most = int(act.settings.get("member_parallel"))
+    if most and (at := sum(one.state == "in-progress" for one in act.rows.tasks.owned(act.name))) >= most:
+        raise RunLimit(
+            f"{act.name} is at {at} tasks, and a member may be at {most}. Finish or release one, or raise the setting "
+            "member_parallel.",
+            limit=most,
+            setting="member_parallel",
+        )
     # One that was kept for the session that asked, until its time was up.
     end_run(act, task, "superseded", f"claimed by {act.name}")
     move(
@@ -258,14 +294,8 @@ def open_run(act: UnitOfWork, task: Task, runner: str | None) -> None:
             member=task.owner or act.name,
             session=task.session or act.session,
             started_at=act.at,
-            ended_at=None,
-            outcome=None,
-            reason=None,
             runner=runner,
-            process=None,
-            heartbeat_at=None,
             expires_at=lease(act, runner is not None),
-            beats=0,
         )
     )
 
@@ -282,7 +312,7 @@ def _taken(task: Task, message: str, *, take_over: bool = False) -> TaskAlreadyC
 def _stale(task: Task, number: int) -> StaleRun:
     return StaleRun(
         f"Run {number} of {task.id} was superseded by run {task.run} ({task.owner or 'nobody'} holds the task now); "
-        "what it reports no longer counts. Claim the task again to go on.",
+        "what it reports no longer counts. Claim the task again to continue.",
         task_id=task.id,
         run=number,
         current_run=task.run,

@@ -15,8 +15,8 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound, TaskLimit
 from interlock.model.json import Json
-from interlock.model.names import HUMAN, check_metadata, check_text
-from interlock.model.task import AOF, PRIORITIES, TYPES, NewTask, Task, task_fields
+from interlock.model.names import HUMAN, check_labels, check_metadata, check_text
+from interlock.model.task import AOF, PRIORITIES, TYPES, Task, TaskSpec, task_fields
 
 FIELDS = {field.column: field for field in task_fields().values()}
 """The fields that may be set, by their columns."""
@@ -117,7 +117,7 @@ def create(
     project_id: str | None = None,
     plan_key: str | None = None,
     plan_digest: str | None = None,
-    **given: Unpack[NewTask],
+    **given: Unpack[TaskSpec],
 ) -> Task:
     """Create a task: `ready` when nothing blocks it, else `backlog`.
 
@@ -139,14 +139,15 @@ def create(
     allow_controls(act, [name for name in CONTROLS if fields[name] is not None])
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")
-    if act.rows.team.count_open(1) > limit:
+    day = act.at[:10]
+    number, open_tasks = act.rows.team.number_task(day)
+    if open_tasks > limit:
         message = f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, or raise the setting "
         raise TaskLimit(message + "task_limit.", limit=limit, setting="task_limit")
     open_blockers = sum(1 for blocker in blockers if blocker.state != "done")
-    day = act.at[:10]
     task = Task(
         n=0,
-        id=f"TASK-{day}-{act.rows.team.day_number(day):03d}",
+        id=f"TASK-{day}-{number:03d}",
         state="backlog" if open_blockers else "ready",
         assignee=None if assignee is None else member_named(act, assignee),
         parent_id=None if parent_id is None else find(act.rows, parent_id).id,
@@ -188,6 +189,8 @@ def check_fields(act: UnitOfWork, task: Task | None = None, **fields: Any) -> Js
     for name in CONTROLS:
         if name in fields:
             checked[name] = check_control(name, fields[name])
+    if "labels" in fields:
+        checked["labels"] = check_labels(check_control("labels", fields["labels"]))
     _choice(fields, "type", TYPES)
     if "priority" in fields:
         if fields["priority"] is None:

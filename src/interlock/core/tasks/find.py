@@ -8,7 +8,8 @@ from interlock.errors import AmbiguousId, InvalidRequest, TaskNotFound
 from interlock.model.task import Task
 from interlock.storage.ledger import Rows
 
-ID = re.compile(r"TASK-\d{4}-\d{2}-\d{2}-\d{3,}")
+ID = re.compile(r"TASK-(\d{4}-\d{2}-\d{2})-\d{3,}")
+SUFFIX = re.compile(r"[0-9-]{1,20}")
 DIGITS = 3
 """How many digits the number at the end of an id has at least."""
 
@@ -25,18 +26,14 @@ def find(rows: Rows, reference: str) -> Task:
     if ID.fullmatch(reference):
         task = rows.tasks.get(reference)
     else:
-        task = rows.tasks.by_plan_key(reference) or _by_suffix(rows, reference)
+        suffix = reference.zfill(DIGITS) if reference.isdigit() else reference
+        found = rows.tasks.named(reference, suffix if SUFFIX.fullmatch(reference) else None, 10)
+        task = next((one for one in found if one.plan_key == reference), found[0] if found else None)
+        if task is not None and task.plan_key != reference and len(found) > 1:
+            raise AmbiguousId(
+                f"{reference!r} fits {len(found)} tasks; type more of the id: {', '.join(one.id for one in found)}.",
+                candidates=[one.id for one in found],
+            )
     if task is None:
         raise TaskNotFound(f"No task {reference!r}. `interlock task list` shows them.", task_id=reference)
     return task
-
-
-def _by_suffix(rows: Rows, suffix: str) -> Task | None:
-    if not re.fullmatch(r"[0-9-]{1,20}", suffix):
-        return None
-    found = rows.tasks.ids_ending(suffix.zfill(DIGITS) if suffix.isdigit() else suffix, 10)
-    if len(found) > 1:
-        raise AmbiguousId(
-            f"{suffix!r} fits {len(found)} tasks; type more of the id: {', '.join(found)}.", candidates=found
-        )
-    return rows.tasks.get(found[0]) if found else None

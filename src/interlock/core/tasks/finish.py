@@ -21,6 +21,7 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.model.evidence import row
 from interlock.model.names import HUMAN, check_text
+from interlock.model.question import APPROVE, CHANGES, asking_for
 from interlock.model.task import Task
 
 SUMMARY_LIMIT = 10_000
@@ -36,7 +37,7 @@ def complete(
     verifier: str | None = None,
     proof: dict[str, Any] | None = None,
 ) -> Task:
-    """Report a task as finished. On a task in review, by somebody else than its author: approve it.
+    """Report a task as finished. On a task in review, by someone other than its author: approve it.
 
     With `verify` the task goes to review, `verifying` is set and names `verifier`, the process that must now run the
     command and call `verified`. Repeated by the same session it changes nothing (decision 10). `proof` is a row of
@@ -95,7 +96,7 @@ def approve(act: UnitOfWork, task: Task, summary: str | None = None) -> Task:
         Forbidden: the actor is the author, or the review is somebody else's.
     """
     _must_review(act, task)
-    answer_review(act, task, summary or "approve")
+    answer_review(act, task, summary or APPROVE)
     act.event("task.approved", task.id, by=act.name, session=act.session)
     tree = task.evidence[-1]["tree"] if task.evidence else None
     approval = row("approval", act.at, act.name, tree=tree)
@@ -112,7 +113,7 @@ def reject(act: UnitOfWork, task: Task, reason: str, *, author_lives: bool) -> T
     """
     check_text(reason, "reason", limit=SUMMARY_LIMIT, required=True)
     _must_review(act, task)
-    answer_review(act, task, f"changes: {reason}")
+    answer_review(act, task, asking_for(reason))
     act.event("task.rejected", task.id, reason=reason)
     _log(act, task, f"Changes requested: {reason}")
     author = task.owner
@@ -126,15 +127,16 @@ def back_to_author(act: UnitOfWork, task: Task, reason: str, changes: dict[str, 
     """Give a task in review, whose run has ended, to its author in a new run; where the author has no living session,
     on to the queue, reserved for the author, or, where the author has left, for anybody."""
     author, session = task.owner, task.session
-    changes = {"evidence": [], **changes}
-    move(act, task, "in-progress", reason=reason, run=task.run + 1, rounds=0, **changes)
-    open_run(act, task, None)
-    act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
+    changes = {"evidence": [], "rounds": 0, **changes}
+    if act.rows.team.member(str(author)) is not None and author_lives:
+        move(act, task, "in-progress", reason=reason, run=task.run + 1, **changes)
+        open_run(act, task, None)
+        act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
+        return
+    move(act, task, "in-progress", reason=reason, **changes)
     if act.rows.team.member(str(author)) is None:
-        end_run(act, task, "released", f"{author} left the team")
         move(act, task, waiting_state(task), reason=f"{author} left the team")
-    elif not author_lives:
-        end_run(act, task, "released", "the author is not running")
+    else:
         move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
 
 
@@ -196,7 +198,7 @@ def given_back(act: UnitOfWork, task: Task) -> Task:
         return task
     times = sum(run.outcome == "released" and run.runner is not None for run in runs)
     if times > retries_of(act, task):
-        reason = f"given back {times} times, last: {runs[-1].reason or 'without a reason'}"
+        reason = f"returned to the queue {times} times, last: {runs[-1].reason or 'without a reason'}"
         if task.state == "backlog":  # It waits for a new blocker first.
             return task
         act.event("task.failed", task.id, run=runs[-1].id, attempt=times, reason=reason, retry_at=None)
@@ -283,7 +285,7 @@ def ask_human(act: UnitOfWork, task: Task) -> None:
         task,
         "review",
         f"Approve {task.id} ({task.subject})?",
-        options=["approve", "changes: …"],
+        options=[APPROVE, CHANGES],
         context=task.output,
     )
 

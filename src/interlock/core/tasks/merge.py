@@ -2,9 +2,9 @@
 
     in-progress ──complete──> review ──verify──> ──approve──> waiting ──begin──> merging ──merged──> done
          ^                                                       ^                  │
-         ├── the first conflict, or red merge, as findings ──────┼──────────────────┤
+         ├── a conflict, or a red merge, as findings ────────────┼──────────────────┤
          └── reply `changes: …` ──────────────┐   reply `retry` ─┘                  │
-                                              └── a merge question to a human <─────┘ any other
+                                              └── a merge question to a human <─────┘ brought back as it was
 
 The order is verify, review, merge: what a reviewer approves is what is merged, and nobody is asked about work that does
 not even pass its own check. One merge at a time per team: `begin` takes the team's slot in a transaction, and whoever
@@ -18,7 +18,6 @@ from typing import Any
 
 from interlock.core import questions
 from interlock.core.mailbox import notify
-from interlock.core.questions import CHANGES
 from interlock.core.tasks.change import cancel
 from interlock.core.tasks.finish import back_to_author, done, wait_for_merge
 from interlock.core.tasks.review import author_lives
@@ -26,11 +25,17 @@ from interlock.core.tasks.verify import red_before
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import check, row
+from interlock.model.question import CHANGES, changes_asked
 from interlock.model.task import Task
 from interlock.processes import ref
 
 RETRY, DROP = "retry", "drop"
-OPTIONS = [RETRY, "changes: …", DROP]
+OPTIONS = [RETRY, CHANGES, DROP]
+ANSWERS = """\
+`retry` merges it again, once you have fixed it there. `changes: …` sends it back to its author with your words. `drop`
+gives it up; the branch is kept."""
+RETURNS = 10
+"""How often a merge that came to nothing is given back to the author, whatever lands meanwhile."""
 FINDINGS_CHARS = 8000
 FILES_NAMED = 20
 
@@ -119,23 +124,35 @@ def failed(
     outcome: str,
     reason: str,
     *,
+    todo: str = "",
     files: list[str] | None = None,
     evidence: dict[str, Any] | None = None,
+    parted: str | None = None,
 ) -> bool:
-    """The end of a merge that came to nothing: `conflict` or `red` goes to the author once, with `reason` as findings;
-    the next one, and what no author can fix (`failed`), to a human. False where the merge is ours no more."""
+    """The end of a merge that came to nothing: `conflict` or `red` goes to the author, with `reason` and what is `todo`
+    as findings; to a human goes what the author has brought back as it was, or `RETURNS` times, and what no author can
+    fix (`failed`). `parted`: the last commit that the branch has of the integration branch, None where it has all of
+    it. False where the merge is ours no more."""
     if not mine(task, process):
         return False
     worktree = dict(task.worktree or {})
     act.event("merge.finished", task.id, outcome=outcome, commit=None, files=files or [], reason=reason.split("\n")[0])
     changes: dict[str, Any] = {"merging": None, **({} if evidence is None else {"evidence": [check(evidence, act.at)]})}
     author = act.rows.team.member(str(task.owner))
-    if outcome != "failed" and not worktree.get("returned") and author is not None:
-        _back(act, task, reason, changes)
+    times = int(worktree.get("returned") or 0)
+    # It has taken in what it met before, and has met something newer.
+    newer = parted is not None and parted != worktree.get("parted") and times < RETURNS
+    if outcome != "failed" and author is not None and (not times or newer):
+        what, _, more = reason.partition("\n\n")
+        _back(act, task, "\n\n".join(part for part in (what, todo, more) if part), changes, parted=parted)
         return True
     act.rows.tasks.update(task, updated_at=act.at, **changes)
     act.topics.add("tasks")
-    _ask(act, task, reason)
+    what, _, more = reason.partition("\n")
+    text = f"{task.id} ({task.subject}) could not be merged: {what} What now?"
+    place = f"Its work lies in {worktree.get('path')}, on the branch {worktree.get('branch')}."
+    context = "\n\n".join(part for part in (more.strip("\n"), place, ANSWERS) if part)
+    questions.put(act, task, "merge", text, options=OPTIONS, context=context)
     return True
 
 
@@ -155,33 +172,27 @@ def answer(act: UnitOfWork, task: Task, text: str) -> None:
     Raises:
         InvalidRequest: it is none of these.
     """
-    word = text.strip()
-    if word.lower() == RETRY:
+    word = text.strip().lower()
+    if word == RETRY:
         wait_for_merge(act, task, {})
-    elif word.lower() == DROP:
+    elif word == DROP:
         cancel(act, task, reason="its work was dropped instead of merged")
-    elif word.lower().startswith(CHANGES) and word[len(CHANGES) :].strip():
-        _back(act, task, word[len(CHANGES) :].strip(), {})
+    elif findings := changes_asked(text):
+        _back(act, task, findings, {})
     else:
         raise InvalidRequest(
-            "Answer a merge question with `retry` (merge it again), `changes: what to do` (its author goes on), or "
+            "Answer a merge question with `retry` (merge it again), `changes: what to do` (its author continues), or "
             "`drop` (call the task off; its branch is kept).",
             field="reply",
         )
 
 
-def _back(act: UnitOfWork, task: Task, findings: str, changes: dict[str, Any]) -> None:
-    worktree = {**(task.worktree or {}), "returned": int((task.worktree or {}).get("returned") or 0) + 1}
+def _back(act: UnitOfWork, task: Task, findings: str, changes: dict[str, Any], *, parted: str | None = None) -> None:
+    known = task.worktree or {}
+    worktree = {**known, "returned": int(known.get("returned") or 0) + 1, "parted": parted or known.get("parted")}
     changes |= {"findings": findings[:FINDINGS_CHARS], "worktree": {**worktree, "update": True}}
     author, first = task.owner, findings.partition("\n")[0]
     act.rows.tasks.add_log(task.id, act.at, act.name, f"Not merged: {first}")
     act.event("task.logged", task.id, text=f"Not merged: {first}")
     back_to_author(act, task, "could not be merged", changes, author_lives=author_lives(act, task))
     notify(act, author, f"{task.id} could not be merged.\n\n{findings}", summary="not merged")
-
-
-def _ask(act: UnitOfWork, task: Task, reason: str) -> None:
-    text = f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?"
-    known = task.worktree or {}
-    context = f"{reason}\n\nIts work lies in {known.get('path')}, on the branch {known.get('branch')}."
-    questions.put(act, task, "merge", text, options=OPTIONS, context=context)

@@ -10,11 +10,10 @@ is stale. The author keeps the task, and never reviews it.
 
 from __future__ import annotations
 
-from interlock.core.tasks.claim import may_be_given_work
+from interlock.core.tasks.claim import may_be_given_work, refuse_more_runs
 from interlock.core.tasks.finish import LONGEST_DELAY, ask_human, retries_of
 from interlock.core.tasks.transition import end_run, lease
 from interlock.core.unit_of_work import RUN_SESSION, UnitOfWork
-from interlock.errors import RunLimit
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
@@ -24,7 +23,7 @@ from interlock.storage.ledger import Rows
 
 
 def claim_review(act: UnitOfWork, *, runner: str, parallel: int) -> Task | None:
-    """Begin the actor's review of the task that waits longest for it; null where none does.
+    """Begin the actor's review of the task that waits longest for it; None where none does.
 
     Raises:
         RunLimit: `parallel` runs are open.
@@ -32,17 +31,12 @@ def claim_review(act: UnitOfWork, *, runner: str, parallel: int) -> Task | None:
     found = [task for task in waiting_for(act.rows, act.name) if task.not_before is None or task.not_before <= act.at]
     if not found or not may_be_given_work(act.rows, act.name, act.settings):
         return None
-    if act.rows.runs.open_count() >= parallel:
-        raise RunLimit(
-            f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
-            limit=parallel,
-            setting="parallel",
-        )
+    refuse_more_runs(act, parallel)
     task = found[0]
     act.rows.tasks.update(task, run=task.run + 1, not_before=None, updated_at=act.at)
     run = Run(
-        task_id=task.id, number=task.run, member=act.name, session=act.session, started_at=act.at, ended_at=None,
-        outcome=None, reason=None, runner=runner, process=None, heartbeat_at=None, expires_at=lease(act, True), beats=0,
+        task_id=task.id, number=task.run, member=act.name, session=act.session, started_at=act.at, runner=runner,
+        expires_at=lease(act, True),
     )  # fmt: skip
     act.rows.runs.begin(run)
     act.event("review.started", task.id, run=run.id, member=act.name)

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock import model
 from interlock.core import questions
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidTransition
 from interlock.model.guard import explicit, one_question, options_of, stand_in
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
-from interlock.model.workflow import QueueEntry
 
 WORKFLOW = "WORKFLOW"
 QUEUEABLE = ("ready", "backlog")
@@ -71,12 +71,7 @@ def move(
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
     if task.merging is not None and start == "review" != end and "merging" not in changes:
-        if task.merging.get("landing"):
-            raise InvalidTransition(
-                f"{task.id} is being put on the integration branch at this moment, so it cannot go to {end}. Try again "
-                "when that has ended; if nobody is at it, `interlock run` finishes it.",
-                task_id=task.id, state=task.state, status=task.status,
-            )  # fmt: skip
+        _refuse_while_landing(task, end)
         changes["merging"] = None  # Whoever merges it finds that it is no longer asked to.
     asking = None
     if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
@@ -98,12 +93,21 @@ def move(
         questions.withdraw(act, task, f"the task went to {end}")
     if asking is not None:
         questions.put(act, task, **asking)
-    if end == "done":
+    if end == "done" and task.linked:
         _unblock_dependents(act, task)
-    elif end in BROKEN:
+    elif end in BROKEN and task.linked:
         _warn_dependents(act, task)
     if task.type == WORKFLOW:
         workflow_moved(act, task)
+
+
+def _refuse_while_landing(task: Task, end: str) -> None:
+    if task.merging is not None and task.merging.get("landing"):
+        raise InvalidTransition(
+            f"{task.id} is being put on the integration branch at this moment, so it cannot go to {end}. Try again "
+            "when that has ended; if nobody is at it, `interlock run` finishes it.",
+            task_id=task.id, state=task.state, status=task.status,
+        )  # fmt: skip
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:
@@ -125,16 +129,14 @@ def settle_queue(act: UnitOfWork, task: Task, reason: str) -> None:
 
 def end_run(act: UnitOfWork, task: Task, outcome: str, reason: str | None = None) -> None:
     """Close the task's current run, if it is open."""
-    run = act.rows.runs.get(task.id, task.run) if task.run else None
-    if run is not None and run.ended_at is None:
-        act.rows.runs.update(run, ended_at=act.at, outcome=outcome, reason=reason)
+    if task.run:
+        act.rows.runs.end(task.id, task.run, act.at, outcome, reason)
 
 
 def reopen_run(act: UnitOfWork, task: Task) -> None:
     """The task's current run, which had ended, goes on."""
-    run = act.rows.runs.get(task.id, task.run) if task.run else None
-    if run is not None and run.ended_at is not None:
-        act.rows.runs.update(run, ended_at=None, outcome=None, reason=None)
+    if task.run:
+        act.rows.runs.reopen(task.id, task.run)
 
 
 def lease(act: UnitOfWork, heartbeats: bool) -> str | None:
@@ -186,10 +188,11 @@ def _guarded(
 def _unblock_dependents(act: UnitOfWork, task: Task) -> None:
     for dependent in act.rows.graph.open_dependents(task.id):
         left = max(0, dependent.open_blockers - 1)
-        act.rows.tasks.update(dependent, open_blockers=left, updated_at=act.at)
         act.event("dependency.met", dependent.id, on=task.id)
-        if left == 0:
-            settle_queue(act, dependent, f"{task.id} is done")
+        if left == 0 and dependent.state == "backlog":
+            move(act, dependent, "ready", reason=f"{task.id} is done", open_blockers=left)
+        else:
+            act.rows.tasks.update(dependent, open_blockers=left, updated_at=act.at)
 
 
 def _warn_dependents(act: UnitOfWork, task: Task) -> None:
@@ -214,9 +217,9 @@ def workflow_moved(act: UnitOfWork, task: Task) -> None:
     start_queued_workflows(act)
 
 
-def start_queued_workflows(act: UnitOfWork) -> list[QueueEntry]:
+def start_queued_workflows(act: UnitOfWork) -> list[model.workflow.QueueEntry]:
     """Give the free turns to those who are next. Entries whose task waits for another task are passed over."""
-    started: list[QueueEntry] = []
+    started: list[model.workflow.QueueEntry] = []
     if not act.rows.queue.count():
         return started
     free = act.settings.get("workflow_parallel") - act.rows.queue.active()

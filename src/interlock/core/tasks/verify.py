@@ -15,6 +15,7 @@ from interlock.core.tasks.finish import given_up, settle
 from interlock.core.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.model import evidence
+from interlock.model.question import APPROVE, CHANGES
 from interlock.model.task import Task
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -37,11 +38,12 @@ def red_before(act: UnitOfWork, task: Task) -> bool | None:
     return None if found is None else found[0]
 
 
-def baselined(act: UnitOfWork, task: Task, red: bool | None) -> None:
-    """Write down how the check of `task` ended on the tree before the work, also for others of that tree."""
+def baselined(act: UnitOfWork, task: Task, red: bool | None, tail: str | None = None) -> None:
+    """Write down how the check of `task` ended on the tree before the work, also for others of that tree; `tail` is the
+    end of what it printed there."""
     tree, command = str((task.worktree or {})["tree"]), str(task.verify)
     act.rows.tasks.baselined(tree, _setup(act.settings), command, red, act.at)
-    act.event("verify.before", task.id, tree=tree, command=command, red=red)
+    act.event("verify.before", task.id, tree=tree, command=command, red=red, tail=tail)
     for one in act.rows.tasks.worktrees():
         if (one.worktree or {}).get("tree") != tree or one.verify != command:
             continue
@@ -91,7 +93,8 @@ def verified(act: UnitOfWork, task: Task, found: dict[str, Any], *, run: int, ve
     if evidence.ended(found) == evidence.NOT_STARTED:
         return _ask(act, task, found, rows)
     rounds = task.rounds + 1
-    findings = _findings(found)
+    again = "Nothing has changed since, so it was not run again. " if found.get("unchanged") else ""
+    findings = f"{again}`{found.get('command')}` {evidence.ended(found)}:\n\n{found.get('tail') or '(no output)'}"
     changes: dict[str, Any] = {"evidence": rows, "verifying": None, "findings": findings, "rounds": rounds}
     limit = act.settings.get("verify_rounds")
     if rounds >= limit:
@@ -128,12 +131,7 @@ def _ask(act: UnitOfWork, task: Task, found: dict[str, Any], rows: list[dict[str
         act, task, "review",
         f"The check of {task.id} ({task.subject}) could not start: {why} Fix it and `{RETRY}`, or `approve` the work "
         "unchecked.",
-        options=[RETRY, "approve", "changes: …"],
+        options=[RETRY, APPROVE, CHANGES],
         context=f"`{task.verify}`; another one: interlock task update {task.id} --verify COMMAND",
     )  # fmt: skip
     return task
-
-
-def _findings(found: dict[str, Any]) -> str:
-    again = "Nothing has changed since, so it was not run again. " if found.get("unchanged") else ""
-    return f"{again}`{found.get('command')}` {evidence.ended(found)}:\n\n{found.get('tail') or '(no output)'}"

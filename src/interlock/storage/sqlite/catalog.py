@@ -8,28 +8,39 @@ sees by the lock on such a directory that a living process is still at work in i
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import threading
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
+from itertools import count
 
-from interlock.clock import Clock
+from interlock.clock import Clock, iso
 from interlock.errors import StorageError, TeamExists, TeamNotFound
-from interlock.model.team import Member, Team
+from interlock.model.team import Member, TeamRecord
 from interlock.settings import Settings
+from interlock.storage import sql
+from interlock.storage.catalog import CREATING, DELETING, SharedDocument
 from interlock.storage.files import locked_directory
+from interlock.storage.sqlite import FILE
 from interlock.storage.sqlite.connection import connect, execute_patiently, refuse_network_file_system, translated
-from interlock.storage.sqlite.ledger import SqliteLedger
+from interlock.storage.sqlite.ledger import SqliteLedger, SqliteRows
 from interlock.storage.sqlite.recovery import reading
-from interlock.storage.sqlite.rows import SqliteRows
-from interlock.storage.sqlite.schema import create_schema, inspect, is_foreign, migrate, newest
-
-FILE = "ledger.db"
-CREATING = ".creating-"
-DELETING = ".deleting-"
+from interlock.storage.sqlite.schema import (
+    BACKUPS,
+    create_schema,
+    inspect,
+    is_foreign,
+    migrate,
+    newest,
+    script,
+    versions,
+)
 
 
 class SqliteCatalog:
     """The ledgers below `root`, a directory of this machine (see `catalog.Catalog`)."""
+
+    access: SharedDocument | None = None
 
     def __init__(self, root: str, settings: Settings, clock: Clock, migrations: str | None = None) -> None:
         self._root = root
@@ -40,6 +51,16 @@ class SqliteCatalog:
         self._open: dict[str, SqliteLedger] = {}
         self._ours: dict[str, int] = {}  # Files that were seen to be ledgers, each with its inode.
 
+    def script(self, *, migrates: bool = False, to: int | None = None) -> str:
+        return script(versions(1 if migrates else 0, to))
+
+    def prepare(self) -> str:
+        try:
+            os.makedirs(self._root, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self._root} cannot be made: {error}.", path=self._root) from error
+        return self._root
+
     def names(self) -> list[str]:
         try:
             names = os.listdir(self._root)
@@ -47,10 +68,20 @@ class SqliteCatalog:
             return []
         except OSError as error:
             raise StorageError(f"{self._root} cannot be read: {error}.", path=self._root) from error
-        return sorted(name for name in names if not name.startswith(".") and self.exists(name))
+        found = sorted(name for name in names if not name.startswith(".") and self.exists(name))
+        self._let_go(found)
+        return found
+
+    def _let_go(self, there: Collection[str]) -> None:
+        """Close the ledgers of teams that were deleted, perhaps by another process: a server would keep them."""
+        with self._mutex:
+            gone = [name for name, one in self._open.items() if name not in there and not one.is_current()]
+            closing = [self._open.pop(name) for name in gone]
+        for ledger in closing:
+            ledger.close()
 
     def exists(self, team: str) -> bool:
-        path = self._path(team)
+        path = self.location(team)
         try:
             found = os.stat(path)
         except OSError as error:
@@ -61,24 +92,49 @@ class SqliteCatalog:
             self._ours[path] = found.st_ino
         return True
 
-    def create(self, team: Team, lead: Member, at: str) -> None:
-        directory = os.path.join(self._root, team.name)
-        unfinished = os.path.join(self._root, f"{CREATING}{team.name}-{self._clock.new_id()}")
+    def now(self) -> float:
+        return self._clock.now()
+
+    def create(self, team: TeamRecord, lead: Member, at: str) -> None:
+        self._make(team.name, lambda rows: rows.found(team, lead, at))
+
+    def take_in(self, path: str, team: str) -> None:
+        _, found = sql.archive.read(path, newest(self._migrations))
+        self._make(team, lambda rows: sql.archive.fill(rows.connection, found), into=True)
+
+    def _make(self, team: str, fill: Callable[[SqliteRows], None], *, into: bool = False) -> None:
+        """Make a ledger; `into` a directory too that shows one which was elsewhere until now."""
+        import shutil  # slow to load, and few commands make or delete a team
+
+        directory = os.path.join(self._root, team)
+        unfinished = os.path.join(self._root, f"{CREATING}{team}-{self._clock.new_id()}")
         try:
             os.makedirs(self._root, mode=0o700, exist_ok=True)
             os.mkdir(unfinished, 0o700)
             with locked_directory(unfinished):
-                self._fill(os.path.join(unfinished, FILE), team, lead, at)
-                os.rename(unfinished, directory)  # The system refuses to put it over another team's directory.
+                self._fill(os.path.join(unfinished, FILE), fill)
+                if into and os.path.isdir(directory):
+                    if not self.exists(team):
+                        for log in self.files(team)[1:]:
+                            with suppress(FileNotFoundError):
+                                os.unlink(log)
+                    os.link(os.path.join(unfinished, FILE), os.path.join(directory, FILE))
+                    shutil.rmtree(unfinished)
+                else:
+                    os.rename(unfinished, directory)  # The system refuses to put it over another team's directory.
         except BaseException as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             if not isinstance(error, OSError):
                 raise
             if os.path.isdir(directory):
-                raise TeamExists(f"Team {team.name!r} already exists. Choose another name.", team=team.name) from None
-            raise StorageError(f"Cannot create a team in {self._root}: {error}.", path=self._root) from error
+                raise TeamExists(f"Team {team!r} already exists. Choose another name.", team=team) from None
+            raise StorageError(
+                f"{self._root} cannot be made or written: {error.strerror or error}. Name another home with --home or "
+                "INTERLOCK_HOME.",
+                path=self._root,
+            ) from error
 
-    def _fill(self, path: str, team: Team, lead: Member, at: str) -> None:
+    def _fill(self, path: str, fill: Callable[[SqliteRows], None]) -> None:
         try:
             connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         except sqlite3.Error as error:
@@ -90,11 +146,7 @@ class SqliteCatalog:
             create_schema(connection, self._migrations)
             rows = SqliteRows(connection)
             connection.execute("BEGIN IMMEDIATE")
-            rows.team.insert(team)
-            rows.team.add_member(lead)
-            rows.events.append("team.created", lead.name, None, at, {"name": team.name, "lead": team.lead_session_key})
-            spawned = {"name": lead.name, "session_key": lead.session_key, "agent": None}
-            rows.events.append("member.spawned", lead.name, None, at, spawned)
+            fill(rows)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise translated(error) from error
@@ -102,7 +154,7 @@ class SqliteCatalog:
             connection.close()
 
     def open(self, team: str) -> SqliteLedger:
-        schema, path = newest(self._migrations), self._path(team)
+        schema, path = newest(self._migrations), self.location(team)
         with self._mutex:
             ledger = self._open.get(team)
             if ledger is not None and ledger.is_current():
@@ -117,6 +169,14 @@ class SqliteCatalog:
             ledger.use(self._migrated(path, schema))
             self._open[team] = ledger
             return ledger
+
+    def version(self, team: str) -> tuple[int, int]:
+        if not self.exists(team):
+            raise TeamNotFound(f"Team {team!r} not found. `interlock team list` shows those there are.", team=team)
+        patience = float(self._settings.get("busy_timeout"))
+        with closing(connect(self.location(team), self._clock, patience)) as connection:
+            found = execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()
+            return int(found[0]), newest(self._migrations)
 
     def _migrated(self, path: str, schema: int) -> sqlite3.Connection | None:
         """A connection to write with; None where the disk cannot be written but the ledger can be read."""
@@ -140,6 +200,8 @@ class SqliteCatalog:
         return connection
 
     def delete(self, team: str, at: str) -> None:
+        import shutil
+
         directory = os.path.join(self._root, team)
         doomed = os.path.join(self._root, f"{DELETING}{team}-{self._clock.new_id()}")
         try:
@@ -160,8 +222,40 @@ class SqliteCatalog:
             if not os.path.isdir(doomed):
                 raise StorageError(f"Team {team!r} could not be deleted: {error}.", path=directory) from error
 
+    def leftovers(self, *, remove: bool = False) -> list[str]:
+        return []  # They have no name of their own any more when the ledger is gone.
+
+    def location(self, team: str) -> str:
+        return os.path.join(self._root, team, FILE)
+
+    def changed_since(self, team: str, at: str) -> bool:
+        # What was committed last is in the log, or, where that was emptied, in the file.
+        times = [os.stat(path).st_mtime for path in self.files(team)[:2] if os.path.exists(path)]
+        return iso(max(times, default=0)) >= at
+
+    def files(self, team: str) -> list[str]:
+        # The log and its index are made with the ledger's mode, and keep it.
+        return [self.location(team) + ending for ending in ("", "-wal", "-shm")]
+
+    def backups(self, team: str) -> list[str]:
+        below = os.path.join(self._root, team, BACKUPS)
+        try:
+            found = [os.path.join(below, name) for name in os.listdir(below) if name.endswith(".db")]
+        except OSError:
+            return []
+        return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
+
     def inspect(self, backup: str) -> list[str]:
         return inspect(backup)
+
+    def restoring(self, team: str, backup: str) -> tuple[str, str]:
+        from shlex import quote
+
+        ledger, directory = quote(self.location(team)), os.path.join(self._root, team)
+        aside = next(path for path in map(f"{directory}/damaged-{{}}".format, count(1)) if not os.path.exists(path))
+        # With its log, under names that match: what was committed last may lie in the log alone.
+        kept = quote(aside)
+        return f"mkdir -m 700 {kept} && mv {ledger}* {kept} && cp {quote(backup)} {ledger}", aside
 
     def close(self) -> None:
         with self._mutex:
@@ -174,6 +268,3 @@ class SqliteCatalog:
             ledger = self._open.pop(team, None)
         if ledger is not None:
             ledger.close()
-
-    def _path(self, team: str) -> str:
-        return os.path.join(self._root, team, FILE)

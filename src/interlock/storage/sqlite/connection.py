@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from interlock.clock import Clock
 from interlock.errors import InvalidRequest, LedgerBusy, LedgerUnusable, StorageError
+from interlock.storage import sql
 
 FIRST_PAUSE = 0.000_2
 GROWTH = 1.7
@@ -71,7 +70,6 @@ def execute_patiently(
     sql: str,
     clock: Clock,
     patience: float,
-    parameters: Sequence[Any] = (),
     path: str | None = None,
 ) -> sqlite3.Cursor:
     """Run a statement that may meet another's lock, trying again with exponential backoff and jitter.
@@ -86,7 +84,7 @@ def execute_patiently(
     pause, started = FIRST_PAUSE, 0.0
     while True:
         try:
-            return connection.execute(sql, parameters)
+            return connection.execute(sql)
         except sqlite3.Error as error:
             if not is_busy(error):
                 raise translated(error, path) from error
@@ -118,16 +116,16 @@ def next_pause(pause: float, waited: float) -> float:
 
 
 TRANSLATED = (sqlite3.Error, UnicodeEncodeError, OverflowError)
-_HERE = os.path.dirname(__file__)
+_HERE = (os.path.dirname(__file__), os.path.dirname(sql.__file__))
 
 
 def raised_by_sql(error: BaseException) -> bool:
-    """Whether a statement of this package raised it. What a rule raises in a transaction is a defect of the rule, and
+    """Whether a statement of the ledger raised it. What a rule raises in a transaction is a defect of the rule, and
     neither the machine nor the caller's values are to blame."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HERE
+    return trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) in _HERE
 
 
 def translated(error: Exception, path: str | None = None) -> Exception:

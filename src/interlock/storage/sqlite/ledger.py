@@ -11,12 +11,16 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from interlock.clock import Clock, iso
 from interlock.errors import InterlockError, LedgerUnusable, StorageError, TeamNotFound
 from interlock.settings import Settings
+from interlock.storage import sql
 from interlock.storage.ledger import Rows
+from interlock.storage.sql.events import Stamp
+from interlock.storage.sql.rows import START as BEGINNING
+from interlock.storage.sql.rows import SqlRows
 from interlock.storage.sqlite.connection import (
     TRANSLATED,
     busy,
@@ -25,16 +29,22 @@ from interlock.storage.sqlite.connection import (
     raised_by_sql,
     translated,
 )
-from interlock.storage.sqlite.events import Stamp
 from interlock.storage.sqlite.recovery import is_undone, reading, recover, unknown
-from interlock.storage.sqlite.rows import SqliteRows
-from interlock.storage.sqlite.schema import backup, backup_path
+from interlock.storage.sqlite.schema import backup, backup_path, tables
 
-_STANDS = "SELECT user_version, (SELECT status = 'deleted' FROM team) FROM pragma_user_version"
+START = BEGINNING.format("(SELECT user_version FROM pragma_user_version)")
 IDLE_READERS = 4
 COMMITS_PER_LOOK = 16
 """How often a process checks the size of the log: at its first commit, which may be its only one, then at every
 sixteenth."""
+
+
+class SqliteRows(SqlRows):
+    """See `ledger.Rows`."""
+
+    connection: sqlite3.Connection
+    earlier = "strftime('%Y-%m-%dT%H:%M:%fZ', {}, ?1)"
+    earlier_at = "json_replace({0}, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', json_extract({0}, '$.at'), ?1))"
 
 
 class SqliteLedger:
@@ -44,7 +54,7 @@ class SqliteLedger:
         self.location = path
         self._team = team
         self._schema = schema
-        self._clock = clock
+        self.clock = self._clock = clock
         self._patience = float(settings.get("busy_timeout"))
         self._wal_bytes = int(settings.get("wal_bytes"))
         self._mutex = threading.Lock()
@@ -61,7 +71,7 @@ class SqliteLedger:
         self._writer = None if connection is None else SqliteRows(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[Rows]:
+    def transaction(self, entering: tuple[str, str | None] | None = None) -> Iterator[Rows]:
         started = self._clock.monotonic()
         # A thread of this process is waited for as long as another process, and both together no longer.
         if not self._mutex.acquire(timeout=self._patience):
@@ -75,7 +85,7 @@ class SqliteLedger:
         self._check_still_there()
         if self._unknown:
             self._recover()
-        rows = self._writer or self._open_writer()
+        rows = self._writer = self._writer or SqliteRows(self._connect())
         try:
             execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, patience, path=self.location)
         except StorageError:
@@ -83,13 +93,14 @@ class SqliteLedger:
             self._writer = None
             rows.connection.close()
             raise
-        rows.events.last = None
         try:
-            schema, deleted = rows.connection.execute(_STANDS).fetchone()
-            self._check_schema(schema)
-            if deleted:
-                raise self._gone()
+            # A team is deleted by a rename in its last transaction, so that the place of the file tells it.
+            self._check_still_there()
+            found = rows.connection.execute(START).fetchone()
+            self._check_schema(found[-1])
+            rows.begin(found)
             yield rows
+            rows.events.flush()
         except BaseException as error:
             self._roll_back(rows.connection)
             if isinstance(error, TRANSLATED) and raised_by_sql(error):
@@ -135,12 +146,14 @@ class SqliteLedger:
                 rows = SqliteRows(self._connect())
             except StorageError as error:
                 with reading(self.location, error) as connection:
-                    yield SqliteRows(connection)
+                    rows = SqliteRows(connection)
+                    rows.begin(connection.execute(START).fetchone())
+                    yield rows
                 return
         try:
             rows.connection.execute("BEGIN")
             # BEGIN alone takes no lock: this read fixes the moment, and waits where the log is being recovered.
-            execute_patiently(rows.connection, "PRAGMA schema_version", self._clock, self._patience)
+            rows.begin(execute_patiently(rows.connection, START, self._clock, self._patience).fetchone())
             yield rows
             rows.connection.execute("ROLLBACK")
         except BaseException as error:
@@ -181,6 +194,23 @@ class SqliteLedger:
         self.copy_to(path)
         return path
 
+    def export(self, path: str) -> str:
+        at = iso(self._clock.now())
+        with self.snapshot() as rows:
+            head = sql.archive.Head(self._team, rows.team.get().id, self._schema, at)
+            return sql.archive.write(path, head, rows.connection, tables(rows.connection))  # type: ignore[attr-defined]
+
+    def retire(self, rows: Rows) -> str:
+        kept = backup_path(self.location, "moved", iso(self._clock.now()))
+        try:
+            # With its log, under names that match.
+            for ending in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(self.location + ending, kept + ending)
+        except OSError as error:
+            raise StorageError(f"The ledger cannot be put aside: {error}.", path=self.location) from error
+        return kept
+
     def copy_to(self, path: str) -> None:
         """Copy the ledger, consistent, to a new file.
 
@@ -210,10 +240,6 @@ class SqliteLedger:
             return self._file_id() == self._file
         except TeamNotFound:
             return False
-
-    def _open_writer(self) -> SqliteRows:
-        self._writer = SqliteRows(self._connect())
-        return self._writer
 
     def _connect(self) -> sqlite3.Connection:
         try:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from interlock.clock import Clock
 from interlock.errors import CommitUnknown, StorageError
+from interlock.storage.sql.events import Stamp
 from interlock.storage.sqlite.connection import TRANSLATED, busy, execute_patiently, is_busy, quoted, translated
-from interlock.storage.sqlite.events import Stamp
 
 LOOK_AGAIN = 0.01
 

@@ -6,10 +6,11 @@ import os
 import sqlite3
 
 from interlock.clock import Clock, iso
-from interlock.errors import LedgerUnusable, StorageError
-from interlock.storage.sqlite import VERSION
+from interlock.errors import InvalidRequest, LedgerUnusable, StorageError
+from interlock.storage.sql import VERSION
 from interlock.storage.sqlite.connection import connect, execute_patiently, quoted, translated
 
+BACKUPS = "backups"
 DIRECTORY = os.path.join(os.path.dirname(__file__), "migrations")
 
 
@@ -23,6 +24,24 @@ def migrations(directory: str | None = None) -> list[tuple[int, str]]:
     directory = directory or DIRECTORY
     found = [name for name in os.listdir(directory) if name.endswith(".sql")]
     return sorted((int(name.split("_", 1)[0]), os.path.join(directory, name)) for name in found)
+
+
+def versions(above: int, to: int | None) -> range:
+    """The versions after `above` up to `to`, by default the newest. Raises InvalidRequest: there is no such version."""
+    last = VERSION if to is None else to
+    if not above < last <= VERSION:
+        raise InvalidRequest(f"Tables can be brought to version {above + 1} to {VERSION}.", field="to")
+    return range(above + 1, last + 1)
+
+
+def script(numbers: range) -> str:
+    """The text of these migrations."""
+    parts = []
+    for number, path in migrations():
+        if number in numbers:
+            with open(path, encoding="utf-8") as file:
+                parts.append(f"-- To version {number}\n{file.read().strip()}\nPRAGMA user_version={number};\n")
+    return "".join(parts)
 
 
 def create_schema(connection: sqlite3.Connection, directory: str | None = None) -> None:
@@ -78,6 +97,12 @@ def migrate(
             raise
 
 
+def tables(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The names of a ledger's tables, sorted."""
+    asked = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    return tuple(name for (name,) in connection.execute(asked))
+
+
 def is_ours(connection: sqlite3.Connection) -> bool:
     """Whether a database is a ledger of Interlock, of whatever version."""
     return connection.execute("SELECT 1 FROM sqlite_schema WHERE type='table' AND name='team'").fetchone() is not None
@@ -109,7 +134,7 @@ def backup_path(ledger: str, label: str, at: str) -> str:
     Raises:
         StorageError: it cannot be made.
     """
-    directory = os.path.join(os.path.dirname(ledger), "backups")
+    directory = os.path.join(os.path.dirname(ledger), BACKUPS)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
+from interlock import app
 from interlock.app import joining
 from interlock.errors import AgentError
 from interlock.model.names import LEAD, PROGRAMS
@@ -14,6 +14,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
 HOW = {"headless": "one prompt at a time", None: "not installed"}
+NO_REGISTRY = "No registry is kept here. `interlock agents registry FILE|URL` takes one over."
 ABILITIES = {
     "session": "opens a session",
     "prompt": "ends its turn",
@@ -36,21 +37,50 @@ def list_(call: Call) -> None:
     found = call.home.agents()
     rows = [
         [
-            words.strong(one["name"]),
-            _driven(one) if one["installed"] else words.faint(HOW[None]),
-            words.clean(f"{one['name']} {one['version']}" if one["version"] else ""),
-            one["tested"] if one["installed"] else "",
-            words.clean(" ".join(one["guarantees"]) if one["installed"] else one["install"]),
+            words.strong(one.info.name),
+            _driven(one),
+            words.clean(f"{one.info.name} {one.info.version}" if one.info.version else ""),
+            one.tested,
+            words.clean(" ".join(one.guarantees)),
+        ]
+        for one in found
+        if one.installed
+    ]
+    missing = [one.info for one in found if not (one.installed or one.info.listed)]
+    lacking = [words.clean(f"{one.info.name}: {one.info.lacks}.") for one in found if one.info.lacks]
+    lines = words.table(["AGENT", "DRIVEN BY", "PROGRAM", "TESTED", "GUARANTEES"], rows) if rows else []
+    if missing:
+        lines += [""] * bool(rows) + words.table(
+            ["NOT INSTALLED", "TO INSTALL IT"], [[one.name, words.clean(one.install)] for one in missing]
+        )
+    if lacking:
+        lines += ["", *lacking]
+    if any(one.installed and one.tested != "checked" for one in found):
+        lines += ["", "To try one here, for a few requests of its model: interlock agents check NAME"]
+    call.answer({"agents": found}, lines)
+
+
+@verb("registry", example="interlock agents registry\ninterlock agents registry registry.json")
+@click.argument("source", required=False)
+def registry(call: Call, source: str | None) -> None:
+    """The agents of the ACP registry that there are for this machine.
+
+    SOURCE is the registry's file, or its address: a copy of it is kept in the home, and every agent in it works under
+    its id, in plans as `agent: ID`, once its program is installed. Nothing is fetched without SOURCE. An entry says
+    which program is started, so take it from where you trust it.
+    """
+    found = call.home.agent_registry(source)
+    rows = [
+        [
+            words.strong(words.clean(one.info.name)),
+            words.clean(one.info.title),
+            words.clean(one.info.version or "installed") if one.installed else words.faint(HOW[None]),
+            "" if one.installed else words.clean(f"to install it: {one.info.install}"),
         ]
         for one in found
     ]
-    lacking = [words.clean(f"{one['name']}: {one['lacks']}.") for one in found if one["lacks"]]
-    lines = words.table(["AGENT", "DRIVEN BY", "PROGRAM", "TESTED", "GUARANTEES"], rows)
-    if lacking:
-        lines += ["", *lacking]
-    if any(one["installed"] and one["tested"] != "checked" for one in found):
-        lines += ["", "To try one here, for a few requests of its model: interlock agents check NAME"]
-    call.answer({"agents": found}, lines)
+    lines = words.table(["AGENT", "NAME", "PROGRAM", ""], rows)
+    call.answer({"agents": found}, lines if found else NO_REGISTRY)
 
 
 @verb("check", example="interlock agents check claude")
@@ -62,33 +92,36 @@ def check(call: Call, name: str | None, model: str | None) -> int:
     It is told to take the task over our MCP tools, to run one harmless command from its own shell, and to report; that
     costs a few requests of its model. The exit code is 1 when one cannot take part.
     """
-    names = [name] if name else [one["name"] for one in call.home.agents() if one["installed"]]
+    names = [name] if name else [one.info.name for one in call.home.agents() if one.installed]
     if not names:
         raise AgentError("No agent program is installed here. `interlock agents list` says how to install one.")
     found = []
-    for one in names:
+    for agent in names:
         if not call.json:
-            click.echo(f"{words.strong(one)}: trying it with one small task …", err=True)
-        found.append(call.home.check_agent(one, model=model))
-    lines = []
+            click.echo(f"{words.strong(agent)}: trying it with one small task …", err=True)
+        found.append(call.home.check_agent(agent, model=model))
+    lines, shown = [], []
     marks = {True: click.style("yes", fg="green"), False: click.style("no ", fg="red"), None: words.faint("?  ")}
     for one in found:
-        checked = one["checked"]
-        version = f" {words.clean(one['version'])}" if one["version"] else ""
-        verdict = click.style("works", fg="green") if one["works"] else click.style("cannot take part", fg="red")
-        lines.append(f"{words.strong(one['title'])}{version}, {_driven(one)}: {verdict} ({checked['seconds']} s)")
-        for ability, worked in checked["abilities"].items():
-            detail = words.clean(checked["details"].get(ability, ""))
+        checked, info = one.checked, one.info
+        assert checked is not None  # It has just been tried.
+        version = f" {words.clean(info.version)}" if info.version else ""
+        verdict = click.style("works", fg="green") if checked.works else click.style("cannot take part", fg="red")
+        lines.append(f"{words.strong(info.title)}{version}, {_driven(one)}: {verdict} ({checked.seconds} s)")
+        for ability, worked in checked.abilities.items():
+            detail = words.clean(checked.details.get(ability, ""))
             told = f"{ABILITIES.get(ability, ability)}{f': {detail}' if detail else ''}"
             lines.append(f"  {marks[worked]}  {told}")
-        lines += [f"  {marks[False]}  {words.clean(one['lacks'])}"] if one["lacks"] else []
-    call.answer(found[0] if name else {"agents": found}, lines)
-    return 0 if all(one["works"] for one in found) else 1
+        lines += [f"  {marks[False]}  {words.clean(info.lacks)}"] if info.lacks else []
+        shown.append({**one.as_dict(), "works": checked.works})
+    call.answer(shown[0] if name else {"agents": shown}, lines)
+    return 0 if all(one["works"] for one in shown) else 1
 
 
-def _driven(one: dict[str, Any]) -> str:
+def _driven(one: app.running.AgentSummary) -> str:
     """The program that is started, which may be an adapter with a copy of the agent's own program."""
-    return f"{words.clean(os.path.basename(one['path']))} (ACP)" if one["how"] == "acp" else HOW[one["how"]]
+    path, how = one.info.path or "", one.info.how
+    return f"{words.clean(os.path.basename(path))} (ACP)" if how == "acp" else HOW[how]
 
 
 @verb("join", example="interlock join --team alpha-squad --name ada --agent claude")
@@ -99,20 +132,25 @@ def join(call: Call, name: str | None, agent: str | None) -> None:
 
     It gets hooks and an MCP entry, in the settings of this directory; what else is in there stays as it is. From then
     on each of its windows is a member: the first NAME, the next NAME-2. `interlock leave` gives the files back.
+
+    With a home elsewhere, each window is the member whose token `interlock login` keeps here. The files get the
+    address, and no token.
     """
     found = joining.join(call.home, call.team(), os.getcwd(), agent, name)
-    files = [{"path": one.path, "done": one.done, "tracked": one.tracked} for one in found.files]
-    document = {"project": found.project, "team": found.team, "name": found.name, "agent": found.agent}
-    second = f"{found.name if found.name != LEAD else found.agent}-2"
+    second = f"a second window is {found.name if found.name != LEAD else found.agent}-2"
+    if call.home.elsewhere:
+        second = "each of its windows is, in a session of its own"
     who = f"{words.strong(found.agent)} started in this directory is {words.strong(found.name)}"
     lines = [
         *(f"{one.done}: {one.path}" for one in found.files),
-        f"{who} in {words.strong(found.team)}; a second window is {second}. Windows that are open now join when they "
-        "are restarted.",
-        found.note,
-        f"`interlock leave` gives the files back; {found.record}/original has them as they were.",
+        f"{who} in {words.strong(found.team)}; {second}. Windows that are open now join when they are restarted.",
+        *(
+            ["Its plugin brings hooks and tools, so that none were put into the settings of this directory."]
+            if found.plugin
+            else [found.note, f"`interlock leave` gives the files back; {found.record}/original has them as they were."]
+        ),
     ]
-    call.answer({**document, "files": files, "record": found.record}, lines)
+    call.answer(found, lines)
     call.warn(
         [f"{one.path} is tracked by git: do not commit what was put into it." for one in found.files if one.tracked]
     )
@@ -128,6 +166,5 @@ def leave(call: Call, agent: str | None, everywhere: bool) -> None:
     and their tasks stay in the team.
     """
     found = joining.leave(call.home, None if everywhere else os.getcwd(), agent)
-    files = [{"project": one.project, "agent": one.agent, "path": one.path, "done": one.done} for one in found]
     lines = [f"{one.done}: {os.path.join(one.project, one.path)}" for one in found]
-    call.answer({"files": files}, lines or "Nothing has joined here.")
+    call.answer({"files": found}, lines or "Nothing has joined here.")

@@ -60,6 +60,9 @@ class View(AbstractContextManager["View"]):
 class LiveView(View):
     """A live display at the foot of the terminal, redrawn from `draw`; its last line is `foot`, or what was told."""
 
+    transient = True
+    """Whether it is gone when the run is over."""
+
     def __init__(self, team: Team, hint: str) -> None:
         self.note: str | None = None
         self._team = team
@@ -75,7 +78,9 @@ class LiveView(View):
         from rich.live import Live
 
         self._console = Console()
-        self._live = Live(get_renderable=self.draw, console=self._console, refresh_per_second=REFRESHES, transient=True)
+        self._live = Live(
+            get_renderable=self.draw, console=self._console, refresh_per_second=REFRESHES, transient=self.transient
+        )
         self._live.__enter__()
         return self
 
@@ -199,26 +204,73 @@ class TaskBoard(LiveView):
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
 
 
-class Lines(LineView):
-    """One plain line per event that matters, for logs and pipes."""
+class ToldBoard(TaskBoard):
+    """The board, with a line above it for each event that `told` words; what it showed last stays."""
 
-    def __init__(self, team: Team, say: Callable[[str], None]) -> None:
+    transient = False
+
+    def __init__(self, team: Team, hint: str, told: Callable[[Event], str | None]) -> None:
+        super().__init__(team, hint)
+        self._lines = Lines(team, self._say, told, room=9)
+
+    def _say(self, line: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(f" {line}", style="bold yellow"), soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._lines.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.__exit__()
+        self._hint = ""
+        super().__exit__()
+
+
+class Lines(LineView):
+    """One plain line per event that matters, for logs and pipes; `told` words an event, `room` is for the task."""
+
+    def __init__(
+        self, team: Team, say: Callable[[str], None], told: Callable[[Event], str | None] | None = None, room: int = 24
+    ) -> None:
         super().__init__(say)
         self._team = team
+        self._told = told or line_for
+        self._room = room
         self._subjects: dict[str | None, str] = {None: ""}
         _, self._since = team.events(0)
 
     def print_new(self) -> None:
         events, self._since = self._team.events(self._since)
         for event in events:
-            text = line_for(event)
+            text = self._told(event)
             if text is None:
                 continue
             if event.task_id is not None and event.task_id not in self._subjects:
                 task = self._team.task(event.task_id)
                 self._subjects[task.id] = task.plan_key or task.subject
-            at = time.strftime("%H:%M:%S", time.localtime(seconds(event.at)))
-            self._say(f"{at}  {self._subjects[event.task_id]:<24.24}  {text}")
+            at = words.clock(seconds(event.at))
+            self._say(f"{at}  {self._subjects[event.task_id]:<{self._room}.{self._room}}  {text}")
+
+
+class HeardLines(View):
+    """What is said of the runs of this process, line by line: for a team that only its server can look at."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def heard(self, update: Update) -> None:
+        for line in update.text.splitlines():
+            if line.strip():
+                self._say(f"{words.clock(time.time())}  {update.task_id:<24.24}  {words.clean(line)}")
+
+    def tell(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def line_for(event: Event) -> str | None:
@@ -228,14 +280,15 @@ def line_for(event: Event) -> str | None:
         case "task.claimed":
             number = int(payload["run"].rpartition(".")[2])
             return f"{payload['owner']} started" + (f", run {number}" if number > 1 else "")
-        case "task.failed":
-            again = "tried again" if payload.get("retry_at") else "given up"
-            return f"attempt {payload['attempt']} failed ({payload['reason']}), {again}"
+        case "task.failed" if payload.get("retry_at"):  # Else it is told as the task's state.
+            return f"attempt {payload['attempt']} failed ({payload['reason']}), tried again"
         case "task.reclaimed":
             return f"returned to queue: {payload['reason']}"
         case "verify.finished":
             passed = "check passed" if payload["passed"] else f"check FAILED: {ended(payload)}"
             return f"{passed} ({payload['seconds']:.1f} s)"
+        case "merge.finished" if payload["outcome"] in ("conflict", "red"):
+            return f"not merged: {_first_line(payload['reason'])}"
         case "question.asked":
             return f"needs you: {_first_line(payload['text'])}"
         case "task.warning":
@@ -257,6 +310,8 @@ def line_for(event: Event) -> str | None:
         case "runner.started":
             return "worker started" if payload.get("endless") else "run started"
         case "runner.stopped":
+            if payload.get("endless"):
+                return f"worker stopped: {payload['reason']}"
             return "run finished" if payload["reason"] == "finished" else f"run ended: {payload['reason']}"
     return None
 

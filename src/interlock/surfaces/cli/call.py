@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import is_dataclass
 from typing import Any
 
 import click
@@ -15,7 +16,8 @@ from interlock.app.home import Home
 from interlock.app.mail import Mailing
 from interlock.app.team import Team
 from interlock.app.windows import TeamGlance
-from interlock.errors import InvalidRequest, StorageError
+from interlock.errors import InvalidRequest, LocalOnly, StorageError
+from interlock.model.json import json_form
 from interlock.model.task import Task
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.caller import Identity, identify, look_up, open_mail
@@ -50,6 +52,10 @@ class Call:
         if self._home is None:
             self._home = interlock.connect(self.asked.home)
         return self._home
+
+    def home_of_this_machine(self) -> Home:
+        """The home in a directory of this machine, also while another one is used in its place."""
+        return interlock.connect(self.asked.home or os.environ.get("INTERLOCK_HOME") or "~/.interlock")
 
     @property
     def who(self) -> Identity:
@@ -95,13 +101,17 @@ class Call:
 
     def document(self, document: Any) -> None:
         """Print one JSON document, with the home's warnings in its `warnings`."""
+        if hasattr(document, "as_dict") or is_dataclass(document):
+            document = json_form(document)
         unsaid = [] if self._home is None else self._home.warnings()
         if unsaid and isinstance(document, dict):
             document = {**document, "warnings": list(dict.fromkeys([*document.get("warnings", ()), *unsaid]))}
         sys.stdout.write(as_json(document) + "\n")
 
     def say(self, lines: str | Iterable[str]) -> None:
-        click.echo(lines if isinstance(lines, str) else "\n".join(lines))
+        """Print lines for people, on a terminal with short ids and broken between words."""
+        text, room = lines if isinstance(lines, str) else "\n".join(lines), words.terminal_width()
+        click.echo(text if room is None else "\n".join(words.fitted(line, room) for line in text.split("\n")))
 
     def task(self, task: Task, happened: str) -> None:
         self.answer(task.as_dict(), f"{words.strong(task.id)} {happened}: {words.clean(task.subject)}")
@@ -131,8 +141,12 @@ class Verb(Everywhere):
         self.reads = reads
 
     def invoke(self, ctx: click.Context) -> Any:
-        with closing(Call(ctx.ensure_object(SharedOptions), reads=self.reads)) as ctx.obj:
-            return super().invoke(ctx)
+        try:
+            with closing(Call(ctx.ensure_object(SharedOptions), reads=self.reads)) as ctx.obj:
+                return super().invoke(ctx)
+        except LocalOnly as error:
+            error.message = error.message.replace("This", f"`{ctx.command_path}`", 1)
+            raise
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.example:
@@ -223,3 +237,5 @@ TEXT, SOURCE, FOLDER = Text(), SourceFile(), Folder()
 DIRECTORY = click.option(
     "--dir", "directory", type=FOLDER, default=".", metavar="DIR", help="The project [default: here]."
 )
+NOTHING = 3
+EXIT_CODE = click.option("--exit-code", is_flag=True, help=f"Exit with {NOTHING} where there is nothing, for loops.")

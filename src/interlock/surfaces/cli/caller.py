@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from interlock.app.home import Home
 from interlock.app.mail import Mailing
@@ -22,8 +22,7 @@ from interlock.model.names import HUMAN
 TEAM_FILE = "interlock.toml"
 
 
-@dataclass(slots=True, frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """Whom the caller acts as; `given` says whether the name was, or is what goes without saying."""
 
     name: str
@@ -101,10 +100,12 @@ def open_mail(home: Home, team: str | None, who: Identity, *, reads: bool) -> Ma
     return home.mailing(found.name, who.name, session=who.session, run=who.run, face="cli")
 
 
-def choose_team(home: Home, *, reads: bool = False, seen: dict[str, TeamGlance] | None = None) -> str:
-    """The name of the team that is meant when `--team` does not say. What only `reads` takes the only team there is;
-    what changes something never reaches a team that was neither named nor is at work around here. `seen` keeps the
-    teams that were looked at.
+def choose_team(
+    home: Home, *, reads: bool = False, seen: dict[str, TeamGlance] | None = None, directory: str | None = None
+) -> str:
+    """The name of the team that is meant in `directory`, by default the current one, when `--team` does not say. What
+    only `reads` takes the only team there is; what changes something never reaches a team that was neither named nor is
+    at work around there. `seen` keeps the teams that were looked at.
 
     Raises:
         TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them.
@@ -114,7 +115,7 @@ def choose_team(home: Home, *, reads: bool = False, seen: dict[str, TeamGlance] 
     if named:
         return named
     try:
-        here = os.path.realpath(os.getcwd())
+        here = os.path.realpath(directory or os.getcwd())
     except OSError:
         here = None  # It was removed under us.
     found = _team_of_file(here) if here is not None else None
@@ -127,7 +128,9 @@ def choose_team(home: Home, *, reads: bool = False, seen: dict[str, TeamGlance] 
     for name in teams:
         with suppress(InterlockError):  # A team that cannot be opened is no reason to refuse work on another.
             looked[name] = home.glance(name)
-    around = [name for name, one in looked.items() if here is not None and _contains(one.places, here)]
+    around = [
+        name for name, one in looked.items() if here is not None and _contains((one.directory, one.workdir), here)
+    ]
     around = around or [name for name, one in looked.items() if one.seat is not None]
     if len(around) == 1:
         return around[0]
@@ -164,6 +167,6 @@ def _team_of_file(directory: str) -> str | None:
     return value
 
 
-def _contains(places: Sequence[str], here: str) -> bool:
-    roots = (os.path.realpath(place).rstrip("/") for place in places)
+def _contains(places: Sequence[str | None], here: str) -> bool:
+    roots = (os.path.realpath(place).rstrip("/") for place in places if place is not None)
     return any(f"{here}/".startswith(f"{root}/") for root in roots)

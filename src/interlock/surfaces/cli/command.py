@@ -69,7 +69,10 @@ class Everywhere(click.Command):
     """A command that also takes the shared options, and lists them apart in its help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        return [*super().get_params(ctx), *SHARED]
+        found = [*super().get_params(ctx), *SHARED]
+        if ctx.resilient_parsing:  # The shell asks what a word may become.
+            import_module("interlock.surfaces.cli.completing").attach(ctx, found)
+        return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [param for param in self.get_params(ctx) if param not in SHARED]

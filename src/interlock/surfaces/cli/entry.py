@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
 from interlock.hooks_main import silence_stdout
+from interlock.model.json import Json
+from interlock.surfaces.cli import words
 from interlock.surfaces.cli.command import SharedOptions, UnknownCommand, as_json, explain
 from interlock.surfaces.cli.tree import cli
 
@@ -23,7 +26,9 @@ CLOSED_PIPE = 141
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; the exit code."""
     asked = SharedOptions()
-    _open_streams()
+    for name in ("stdout", "stderr"):  # One that was closed by whoever started us is one that nobody reads.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
         result = cli.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=asked, color=color)
@@ -31,13 +36,21 @@ def run(arguments: Sequence[str]) -> int:
     except InterlockError as error:
         return _refused(error, asked.json)
     except click.UsageError as error:
-        return _wrong_usage(error, asked.json or asks_for_json(arguments))
+        document, more, ctx = {"error": InvalidRequest.code, "message": error.format_message()}, [], error.ctx
+        if ctx is not None:
+            document["usage"] = ctx.get_usage()
+            if not isinstance(error, UnknownCommand):
+                more = [f"  {ctx.get_usage()}", f"  `{ctx.command_path} --help` says more."]
+        _print_error(document, asked.json or asks_for_json(arguments), more)
+        return USAGE
     except click.ClickException as error:
         return _refused(InvalidRequest(error.format_message()), asked.json)
     except (click.Abort, KeyboardInterrupt):
         click.echo(err=True)
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # click makes a SystemExit of it
+    except (BrokenPipeError, SystemExit) as ended:  # click makes a SystemExit of it
+        if isinstance(ended, SystemExit) and not ended.code:
+            return 0  # A shell was told what a word may become.
         silence_stdout()
         return CLOSED_PIPE
     except Exception as error:  # boundary: people get a sentence; whoever looks into it, the traceback
@@ -60,51 +73,21 @@ def _unforeseen(error: Exception) -> InterlockError:
     )
 
 
-def _open_streams() -> None:
-    """A stream that was closed by whoever started us is one that nobody reads."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-
-
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether `--json` stands on a line that could not be parsed."""
-    for word in arguments:
-        if word == "--":
-            return False
-        if word == "--json":
-            return True
-    return False
+    return "--json" in list(takewhile(lambda word: word != "--", arguments))
 
 
 def _refused(error: InterlockError, as_document: bool) -> int:
-    if as_document:
-        click.echo(as_json(error.as_dict()), err=True)
-    else:
-        _print_error(error.message, explain(error))
+    _print_error(error.as_dict(), as_document, explain(error))
     return error.exit_code
 
 
-def _wrong_usage(error: click.UsageError, as_document: bool) -> int:
+def _print_error(document: Json, as_document: bool, more: Iterable[str]) -> None:
+    """The one way errors look: as one JSON document, or to people, with `more` lines."""
     if as_document:
-        document = {"error": InvalidRequest.code, "message": error.format_message()}
-        if error.ctx is not None:
-            document["usage"] = error.ctx.get_usage()
         click.echo(as_json(document), err=True)
-    else:
-        _print_error(error.format_message(), _usage_of(error))
-    return USAGE
-
-
-def _usage_of(error: click.UsageError) -> list[str]:
-    ctx = error.ctx
-    if ctx is None or isinstance(error, UnknownCommand):
-        return []
-    return [f"  {ctx.get_usage()}", f"  `{ctx.command_path} --help` says more."]
-
-
-def _print_error(message: str, more: Iterable[str]) -> None:
-    """The one way errors look to people."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
-    for line in more:
-        click.echo(line, err=True)
+        return
+    room = words.terminal_width(sys.stderr)
+    for line in [*f"{click.style('error:', fg='red', bold=True)} {document['message']}".split("\n"), *more]:
+        click.echo(line if room is None else words.fitted(line, room), err=True)

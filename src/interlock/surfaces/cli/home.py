@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+import sys
 
 import click
 
+from interlock.app.home import SettingValue
 from interlock.errors import InvalidRequest
 from interlock.model.names import ROLES
 from interlock.settings import known
@@ -20,10 +21,10 @@ def list_settings(call: Call) -> None:
     found = _settings(call)
     rows = [
         [
-            words.strong(one["name"]),
-            _value(one["value"]),
-            one["source"] if one["source"] != "default" else words.faint("default"),
-            words.clean(one["help"]),
+            words.strong(one.name),
+            _value(one.value),
+            one.source if one.source != "default" else words.faint("default"),
+            words.clean(one.help),
         ]
         for one in found
     ]
@@ -35,7 +36,7 @@ def list_settings(call: Call) -> None:
 def get(call: Call, name: str) -> None:
     """One setting's value; with --json also where it comes from, its default and its help."""
     found = _setting(call, name)
-    call.answer(found, _value(found["value"]))
+    call.answer(found, _value(found.value))
 
 
 @verb("set", example="interlock config set claim_policy soft --team alpha-squad")
@@ -43,28 +44,34 @@ def get(call: Call, name: str) -> None:
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to what holds without it.")
 def set_(call: Call, name: str, value: str | None, unset: bool) -> None:
-    """Set a setting of the home, or with --team of that team."""
+    """Set a setting of the home, or with --team of that team.
+
+    The value - is read from standard input, so that no list of processes shows it.
+    """
     if (value is None) != unset:
         raise click.UsageError("Say a value, or --unset.")
+    if value == "-":
+        value = sys.stdin.readline().rstrip("\n")
     (call.team() if call.asked.team else call.home).configure({name: value})
     found = _setting(call, name)
-    call.answer(found, f"{words.strong(name)} = {_value(found['value'])}  {words.faint('from: ' + found['source'])}")
-    if found["source"] == "environment":
-        call.warn([f"{found['variable']} in the environment is stronger."])
+    call.answer(found, f"{words.strong(name)} = {_value(found.value)}  {words.faint('from: ' + found.source)}")
+    if found.source == "environment":
+        call.warn([f"{found.variable} in the environment is stronger."])
 
 
-def _settings(call: Call) -> list[dict[str, Any]]:
+def _settings(call: Call) -> list[SettingValue]:
     found = call.home.settings()
     if call.asked.team:
         team = call.team()
         for one in found:
-            one["value"], one["source"] = team.setting(one["name"])
+            if one.scope == "team":
+                one.value, one.source = team.setting(one.name)
     return found
 
 
-def _setting(call: Call, name: str) -> dict[str, Any]:
+def _setting(call: Call, name: str) -> SettingValue:
     known(name)
-    return next(one for one in _settings(call) if one["name"] == name)
+    return next(one for one in _settings(call) if one.name == name)
 
 
 def _value(value: object) -> str:
@@ -75,25 +82,37 @@ def _value(value: object) -> str:
 
 @verb("create", example="interlock token create --member researcher\ninterlock token create --person eva --role viewer")
 @click.option("--member", metavar="M", help="A token for a member of the team: it acts as that one.")
-@click.option("--person", metavar="P", help="A token for a person: in all teams.")
-@click.option("--role", type=click.Choice(list(ROLES)), help="What it allows [default: worker, operator].")
-def create_token(call: Call, member: str | None, person: str | None, role: str | None) -> None:
+@click.option("--person", metavar="P", help="A token for a person: in all teams, or in the one that --team names.")
+@click.option("--machine", metavar="M", help="A token for a machine that does the team's tasks, and nothing else.")
+@click.option("--role", type=click.Choice(list(ROLES)), help="What it allows [default: as for whom it is].")
+@click.option("--expires", metavar="T", help="It is good for so long only: 90m, 12h, 30d.")
+def create_token(
+    call: Call, member: str | None, person: str | None, machine: str | None, role: str | None, expires: str | None
+) -> None:
     """Make a token, and show it this once.
 
-    viewer: read; operator: chat, answer and work on tasks; admin: everything; worker: a member at work.
+    viewer: read; operator: chat, answer and work on tasks; admin: everything; worker: a member at work; machine: one
+    that does a team's tasks.
     """
-    if (member is None) is (person is None):
-        raise InvalidRequest("Say whose token it is: `--member M` or `--person P`.", field="member")
+    if [member, person, machine].count(None) != 2:
+        raise InvalidRequest("Say whose token it is: `--member M`, `--person P` or `--machine M`.", field="member")
     call.home.need_person("make a token")
-    tokens = call.home.tokens()
+    tokens, lasting = call.home.tokens(), None if expires is None else words.seconds(expires, "expires")
     if member is not None:
+        if role not in (None, "worker"):
+            raise InvalidRequest("A member is always a worker; `--person P` goes with the other roles.", field="role")
         team = call.team()
         named = next((one for one in team.members() if member in (one.name, one.session_key)), None)
         if named is None:
             team.history(member=member, limit=1)  # Says who is near.
-        made, secret = tokens.create(named.name if named else member, team=team.name, role=role or "worker")
+        made, secret = tokens.create(named.name if named else member, team=team.name, role="worker", lasting=lasting)
+    elif machine is not None:
+        if role not in (None, "machine"):
+            raise InvalidRequest("A machine's role is `machine`.", field="role")
+        made, secret = tokens.create(machine, team=call.team().name, role="machine", lasting=lasting)
     else:
-        made, secret = tokens.create(str(person), role=role or "operator")
+        own = call.team().name if call.asked.team and role not in ("worker", "machine") else None
+        made, secret = tokens.create(str(person), role=role or "operator", team=own, lasting=lasting)
     lines = [secret, f"{made.id}: {made.name}, {made.role}. It is shown this once; `interlock token revoke {made.id}`."]
     call.answer({**made.as_dict(), "token": secret}, lines)
 
@@ -102,8 +121,15 @@ def create_token(call: Call, member: str | None, person: str | None, role: str |
 def list_tokens(call: Call) -> None:
     """Every token: whose it is, and what it allows. The secrets are not kept."""
     found = call.home.tokens().list()
-    rows = [(token.id, token.name, token.team or "all teams", token.role, token.created_at) for token in found]
-    shown = words.table(["ID", "NAME", "TEAM", "ROLE", "MADE"], rows) if rows else ["There is none but the home's own."]
+    rows = [
+        (token.id, token.name, token.team or "all teams", token.role, token.created_at, token.expires_at or "")
+        for token in found
+    ]
+    shown = (
+        words.table(["ID", "NAME", "TEAM", "ROLE", "MADE", "EXPIRES"], rows)
+        if rows
+        else ["There is none but the home's own."]
+    )
     call.answer({"tokens": [token.as_dict() for token in found]}, shown)
 
 
@@ -125,15 +151,15 @@ def doctor(call: Call, repair: bool, adopt: bool) -> int:
     result = call.home.doctor(named, repair=repair, adopt=adopt)
     teams = [named] if named else call.home.teams()
     lines = []
-    for finding in result["findings"]:
-        level = click.style(finding["level"], fg={"error": "red", "warning": "yellow"}.get(finding["level"], "cyan"))
-        repaired = click.style("  repaired", fg="green") if finding.get("repaired") else ""
-        lines.append(f"{level}  {words.strong(finding['team'] or 'home')}  {words.clean(finding['what'])}{repaired}")
-        lines += [f"    {words.faint(str(finding['path']))}"] if finding.get("path") else []
+    for finding in result.findings:
+        level = click.style(finding.level, fg={"error": "red", "warning": "yellow"}.get(finding.level, "cyan"))
+        repaired = click.style("  repaired", fg="green") if finding.repaired else ""
+        lines.append(f"{level}  {words.strong(finding.team or 'home')}  {words.clean(finding.what)}{repaired}")
+        lines += [f"    {words.faint(finding.path)}"] if finding.path else []
     checked = f"{words.count(len(teams), 'team')} checked"
-    if result["healthy"]:
+    if result.healthy:
         lines.append(f"{click.style('healthy', fg='green')}: {checked}")
     else:
         lines.append(checked + ("" if repair else "; `interlock doctor --repair` repairs what can be repaired"))
-    call.answer({"healthy": result["healthy"], "teams": teams, "findings": result["findings"]}, lines)
-    return 0 if result["healthy"] else 1
+    call.answer({"healthy": result.healthy, "teams": teams, "findings": result.findings}, lines)
+    return 0 if result.healthy else 1

@@ -134,7 +134,7 @@ def events(call: Call, since: int, follow: bool, limit: int | None) -> None:
 
 
 def _event(event: Event) -> str:
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds(event.at)))
+    at = f"{event.at[:10]} {words.clock(seconds(event.at))}"
     payload = " ".join(
         f"{name}={words.clean(value)}" for name, value in event.payload.items() if value not in (None, [])
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from interlock import app
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import DIRECTORY, Call, verb
 
@@ -18,9 +17,7 @@ COLOURS = {"AVAILABLE": "green", "UNAVAILABLE": "yellow", "PERMANENTLY_UNAVAILAB
 @DIRECTORY
 def status(call: Call, directory: str) -> int:
     """Where memory is, whether it answers, and what waits for it. The exit code is 1 where it does not answer."""
-    found = call.home.memory_status(directory)
-    call.answer(found, _condition(found))
-    return 0 if found["status"] == "AVAILABLE" else 1
+    return _condition(call, call.home.memory_status(directory))
 
 
 @verb("search", example='interlock memory search "which database"')
@@ -46,32 +43,32 @@ def list_(call: Call, directory: str, project: str | None, limit: int) -> None:
 @DIRECTORY
 def flush(call: Call, directory: str) -> int:
     """Ask memory again, also after it was given up, and hand over what waits for it."""
-    found = call.home.flush_memory(directory)
-    done = found["handed_over"]
-    handed = [f"{done} {'memory was' if done == 1 else 'memories were'} handed over."] if done else []
-    call.answer(found, [*handed, *_condition(found)])
-    return 0 if found["status"] == "AVAILABLE" else 1
+    return _condition(call, call.home.flush_memory(directory))
 
 
-def _condition(found: dict[str, Any]) -> list[str]:
-    state = click.style(found["status"], fg=COLOURS[found["status"]])
-    lines = [f"{words.strong(found['kind'])} memory of {words.clean(found['project'])}: {state}  {found['where']}"]
-    if found["since"]:
-        lines.append(f"  out of reach since {words.ago(found['since'])}")
-    if found["problem"]:
-        lines.append(f"  {words.clean(found['problem'])}")
-    if found["queued"]:
-        lines.append(f"  {found['queued']} waiting in {found['queue']}")
-    return lines
+def _condition(call: Call, found: app.engine.MemoryStatus) -> int:
+    """Answer how memory is; the exit code is 1 where it does not answer."""
+    one, done = found.condition, found.handed_over
+    state = click.style(one.status, fg=COLOURS[one.status])
+    lines = [f"{done} {'memory was' if done == 1 else 'memories were'} handed over."] if done else []
+    lines.append(f"{words.strong(one.kind)} memory of {words.clean(found.project)}: {state}  {one.where}")
+    if one.since:
+        lines.append(f"  out of reach since {words.ago(one.since)}")
+    if one.problem:
+        lines.append(f"  {words.clean(one.problem)}")
+    if one.queued:
+        lines.append(f"  {one.queued} waiting in {one.queue}")
+    call.answer(found, lines)
+    return 0 if one.status == "AVAILABLE" else 1
 
 
-def _show(call: Call, found: dict[str, Any]) -> None:
+def _show(call: Call, found: app.engine.ProjectMemories) -> None:
     lines = []
-    for one in found["memories"]:
-        fit = f"  {one['relevance']:g} %" if one["relevance"] else ""
-        when = f"  {words.ago(one['created_at'])}" if one["created_at"] else ""
-        lines.append(f"{one['importance']:>2}  {words.strong(words.clean(one['title']))}{words.faint(fit + when)}")
-        lines += [f"    {words.clean(line)}" for line in one["content"].splitlines() if line.strip()]
-    if found["source"] != "memory":
+    for one in found.found.memories:
+        fit = f"  {one.relevance:g} %" if one.relevance else ""
+        when = f"  {words.ago(one.created_at)}" if one.created_at else ""
+        lines.append(f"{one.importance:>2}  {words.strong(words.clean(one.title))}{words.faint(fit + when)}")
+        lines += [f"    {words.clean(line)}" for line in one.content.splitlines() if line.strip()]
+    if found.found.source != "memory":
         lines.append(words.faint("Memory is out of reach; this is what is at hand. See `interlock memory status`."))
-    call.answer(found, lines or f"Memory knows nothing of that in {words.clean(found['project'])}.")
+    call.answer(found, lines or f"Memory knows nothing of that in {words.clean(found.project)}.")

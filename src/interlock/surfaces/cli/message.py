@@ -16,7 +16,7 @@ from interlock.hooks_main import put, run_hook, run_inject
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN, PROGRAMS
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.call import EXIT_CODE, NOTHING, TEXT, Call, verb
 from interlock.surfaces.cli.command import as_json
 
 CLIENT_ID = click.option("--client-id", metavar="ID", help="Your own id for it: sent twice, it arrives once.")
@@ -59,12 +59,14 @@ def read(call: Call) -> None:
 
 @verb("wait", example="interlock message wait --as researcher --timeout 600")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Seconds to wait [default: `wait_timeout`].")
-def wait(call: Call, timeout: float | None) -> None:
-    """Wait until a message comes, and read it. If none comes in time, the exit code is 0 all the same."""
+@EXIT_CODE
+def wait(call: Call, timeout: float | None, exit_code: bool) -> int:
+    """Wait until a message comes, and read it. If none comes in time, the exit code is 0, or with --exit-code 3."""
     team = call.team()
     seconds = float(team.setting("wait_timeout")[0]) if timeout is None else timeout
     with team.mail(wait=seconds) as mail:
         _hand_over(call, mail, f"No message came within {words.span(seconds)}.")
+        return NOTHING if exit_code and not mail.messages else 0
 
 
 @verb("history", reads=True, example="interlock message history --member researcher --limit 20")
@@ -99,7 +101,8 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
 @verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
 @click.argument("program", type=click.Choice(PROGRAMS))
 @click.option("--name", metavar="M", help="Name of a new window [default: the program].")
-def hook(call: Call, program: str, name: str | None) -> None:
+@click.option("--plugin", is_flag=True, help="Called by the program's plugin: only where its project has joined by it.")
+def hook(call: Call, program: str, name: str | None, plugin: bool) -> None:
     """What the hooks of a program that joined call: its event is read from stdin, the answer printed in its own form.
 
     All mail comes when a session begins and with each prompt, urgent mail also after a tool; a stop is answered once a
@@ -107,7 +110,13 @@ def hook(call: Call, program: str, name: str | None) -> None:
     read it within a second, or where a runner drives the program, nothing is printed and the exit code is 0.
     """
     options = {"--home": call.asked.home, "--team": call.asked.team, "--name": name}
-    run_hook([program, *(word for key, value in options.items() if value for word in (key, value))])
+    run_hook(
+        [
+            program,
+            *(["--plugin"] if plugin else []),
+            *(word for key, value in options.items() if value for word in (key, value)),
+        ]
+    )
 
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:

@@ -4,43 +4,67 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import click
 
-from interlock.app.planning import in_order
-from interlock.errors import Conflict, InterlockError, InvalidRequest, PlanError, StorageError
+from interlock.app.planning import FirstPlan, in_order
+from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.model.driving import Update
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
+from interlock.surfaces.cli.team import program
 
 FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup")
 AGENT = click.option(
-    "--agent", metavar="A", help='Who proposes: claude, codex, …, or a JSON list ["PROGRAM", …] [default: one found].'
+    "--agent", metavar="A", help="Who proposes: claude, codex, …, or a program with its arguments [default: one found]."
 )
 
 
-@verb("init", example="interlock init && interlock run plan.yaml")
+@verb(
+    "init",
+    example="interlock init && interlock run plan.yaml\ninterlock init --agent claude && interlock run plan.yaml",
+)
 @click.argument("directory", type=click.Path(), default=".")
-def init(call: Call, directory: str) -> None:
-    """Find agents, git and the test command, and write interlock.toml and a plan that runs as it is.
+@click.option(
+    "--agent",
+    metavar="A",
+    help="Have the plan give it a first task: claude, codex, …, or a program with its arguments.",
+)
+def init(call: Call, directory: str, agent: str | None) -> None:
+    """Find language, tests and agents; write interlock.toml and a plan that runs as it is.
 
-    If one of the files exists, nothing is written. Nothing is started.
+    In a git repository with commits each task works in a worktree of its own, and the plan's `setup` installs there
+    what the tests need. If one of the files exists, nothing is written. Nothing is started.
     """
-    found = call.home.first_plan(os.path.abspath(directory))
+    name, command = (None, None) if agent is None else program(agent)
+    found = call.home.first_plan(os.path.abspath(directory), json.dumps({name: command}) if command else name)
     document = {name: getattr(found, name) for name in FOUND}
     team_file, plan = map(os.path.relpath, found.files)
     fields = words.fields(
         [
-            ("agents", ", ".join(found.agents) or "none found: a first plan runs commands only"),
-            ("git", "yes" if found.git else "no"),
+            ("language", found.language),
+            ("tests", words.clean(found.test or "") or "no command found that would run here"),
             ("lint", words.clean(found.lint or "")),
-            ("test", words.clean(found.test or "") or "none found that would run here"),
             ("build", words.clean(found.build or "")),
             ("setup", words.clean(found.setup or "")),
+            ("git", _git(found)),
+            ("agents", ", ".join(found.agents) or "none found; the plan runs commands only" * (agent is None)),
         ]
     )
     wrote = f"wrote {words.strong(team_file)} and {words.strong(plan)} for the team {found.team}"
-    call.answer(document, [*fields, "", wrote, f"Next: interlock run {plan if ' ' not in plan else repr(plan)}"])
+    lines = [*fields, "", wrote, f"Next: interlock run {shlex.quote(plan)}"]
+    if agent is None and found.agents:
+        lines.append(f"      The task for {found.agents[0]} in it is a comment: say in it what you want done.")
+    call.answer(document, lines)
+
+
+def _git(found: FirstPlan) -> str:
+    if not found.git:
+        return "no; all tasks work in this directory"
+    if not found.committed:
+        return "nothing is committed; all tasks work in this directory"
+    return "yes; each task works in a worktree of its own"
 
 
 @verb("plan", example='interlock plan "Give every command a --json option" -o json.yaml')
@@ -61,7 +85,7 @@ def plan(
     The agent looks at this directory and answers; what it proposes is checked, and shown. Nothing is started.
     """
     if schema:
-        call.say(json.dumps(call.home.plan_schema(), indent=2))
+        click.echo(json.dumps(call.home.plan_schema(), indent=2))
         return None
     if goal == "check" and file is not None:
         return _check(call, file)
@@ -90,10 +114,8 @@ def _check(call: Call, file: str) -> int:
     faults, notes = [], []
     try:
         notes = list(call.home.check_plan(file))
-    except PlanError as error:
-        faults = list(error.details["errors"])
     except InterlockError as error:
-        faults = [{"path": file, "line": None, "message": error.message}]
+        faults = list(error.details.get("errors") or [{"path": file, "line": None, "message": error.message}])
     lines = [f"{file}:{fault['line'] or 1}: {words.clean(fault['message'])}" for fault in faults]
     call.answer({"path": file, "errors": faults, "notes": notes}, lines or [*notes, f"{file}: no errors"])
     return 1 if faults else 0
@@ -106,7 +128,7 @@ def is_goal(text: str) -> bool:
 
 def propose(call: Call, goal: str, agent: str | None, path: str) -> str:
     """Have an agent propose a plan that is to be written to `path`; return its text. Raises as `Home.propose`."""
-    name, command = (call.home.default_agent(), []) if agent is None else _named(agent)
+    name, command = (call.home.default_agent(), None) if agent is None else program(agent)
     click.echo(f"asking {command[0] if command else name} for a plan …", err=True)
     said = ""
 
@@ -117,23 +139,7 @@ def propose(call: Call, goal: str, agent: str | None, path: str) -> str:
             said = line
             click.echo(words.faint(f"  {words.clean(line)[:120]}"), err=True)
 
-    return call.home.propose(goal, agent=name, command=command, directory=os.getcwd(), path=path, on_update=hear)
-
-
-def _named(agent: str) -> tuple[str, list[str]]:
-    """(agent, command) as in a plan's member: by name, or as JSON, where a list is a command."""
-    if not agent.startswith(("[", "{")):
-        return agent, []
-    try:
-        read = json.loads(agent)
-        form, argv = ("command", read) if isinstance(read, list) else next(iter(read.items()))
-    except (ValueError, StopIteration):
-        form, argv = "", None
-    if form not in ("command", "acp") or not isinstance(argv, list) or not all(isinstance(one, str) for one in argv):
-        raise InvalidRequest(
-            '--agent takes a name, a JSON list ["PROGRAM", "ARGUMENT"], or {"acp": ["PROGRAM"]}.', field="agent"
-        )
-    return form, argv
+    return call.home.propose(goal, agent=name, command=command or [], directory=os.getcwd(), path=path, on_update=hear)
 
 
 def write(path: str, text: str) -> None:
@@ -151,7 +157,7 @@ def shown(call: Call, text: str, path: str) -> list[str]:
     """A plan for people: where and as whom its members work and what they may do, then each task with what it waits
     for, what is run, and how it is judged."""
     found = call.home.read_plan(text, path)
-    default = {one["name"]: one["value"] for one in call.home.settings()}
+    default = {one.name: one.value for one in call.home.settings()}
     lines = [f"team {words.strong(found.team)} in {words.clean(found.workdir)}"]
     for name, member in found.members.items():
         allowed = member.permissions or default["permissions"]

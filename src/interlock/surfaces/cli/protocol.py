@@ -24,23 +24,23 @@ def send(call: Call, message: str) -> int:
         # What is not UTF-8, or too much, is refused in the answer like every other fault.
         message = sys.stdin.buffer.read(speech.MESSAGE_BYTES + 1).decode("utf-8", "surrogateescape")
     answer = call.team().protocol(message)
-    what = " ".join(filter(None, (answer["type"], answer["task_id"]))) or "the message"
-    if answer["accepted"]:
-        done = "" if answer["applied"] else " (no change)"
-        lines = [f"accepted: {what}, now {words.state(answer['state'])}{done}"]
+    what = " ".join(filter(None, (answer.type, answer.task_id))) or "the message"
+    if answer.accepted:
+        done = "" if answer.applied else " (no change)"
+        lines = [f"accepted: {what}, now {words.state(answer.state or '')}{done}"]
     else:
-        lines = [f"refused: {what}: {answer['reason']}"]
-        for fault in answer.get("errors", ()):
-            lines.append(f"  {fault['path']}: {fault['message']}".replace("  : ", "  "))
+        lines = [f"refused: {what}: {answer.reason}"]
+        for fault in answer.errors:
+            lines.append(f"  {fault.path}: {fault.message}".replace("  : ", "  "))
     call.answer(answer, lines)
-    return 0 if answer["accepted"] else 1
+    return 0 if answer.accepted else 1
 
 
 @verb("schema", example="interlock protocol schema > aof.json")
 def schema(call: Call) -> None:
     """Print the JSON Schema of AOF/1 messages, with those of the files of a run among its definitions."""
     document = speech.schema()
-    call.answer(document, json.dumps(document, indent=2))
+    click.echo(json.dumps(document, indent=2))
 
 
 @verb("session-end", example="interlock session-end --as researcher")
@@ -52,6 +52,6 @@ def session_end(call: Call) -> None:
     ended = call.team().session_end()
     lines = []
     for one in ended:
-        done = "" if one["applied"] else " (nothing changed)"
-        lines.append(f"{words.strong(one['task_id'])}: {one['outcome']}, now {words.state(one['state'])}{done}")
+        done = "" if one.applied else " (nothing changed)"
+        lines.append(f"{words.strong(one.task_id)}: {one.outcome}, now {words.state(one.state)}{done}")
     call.answer({"results": ended}, lines or [words.faint("No run has left a result.")])

@@ -6,9 +6,10 @@ import click
 
 from interlock.app.team import Team
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.model.question import APPROVE, asking_for
 from interlock.model.text import gist
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.call import EXIT_CODE, NOTHING, TEXT, Call, verb
 from interlock.surfaces.cli.task_text import question
 
 APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
@@ -16,7 +17,8 @@ APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
 
 
 @verb("list", reads=True, example="interlock question list")
-def list_(call: Call) -> None:
+@EXIT_CODE
+def list_(call: Call, exit_code: bool) -> int:
     """What waits for a human, oldest first."""
     team = call.team()
     found = [one.as_dict() for one in team.questions()]
@@ -25,6 +27,7 @@ def list_(call: Call) -> None:
         asked = words.faint(f"{one['kind']} · {words.ago(one['asked_at'])} · {one['id']}")
         lines += [*([""] if lines else []), f"{words.strong(one['task_id'])}  {asked}", *question(one, team.name)]
     call.answer({"questions": found}, lines or "Nothing waits for you.")
+    return NOTHING if exit_code and not found else 0
 
 
 @verb("reply", example='interlock question reply 003 "use the staging database"')
@@ -43,13 +46,13 @@ def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
     asked = team.conversation(task)
     if question_id is None:
         # Named here: should somebody else be faster, the answer must not reach what is asked next.
-        waiting = [one for one in asked if one["state"] == "open"] or asked[-1:]
-        if len(waiting) == 1 and waiting[0]["kind"] != "permission":
-            question_id = str(waiting[0]["id"])
+        waiting = [one for one in asked if one.state == "open"] or asked[-1:]
+        if len(waiting) == 1 and waiting[0].kind != "permission":
+            question_id = waiting[0].id
     found = team.reply(task, text, question=question_id)
-    answered = [one for one in asked if question_id and one["id"].endswith(question_id)]
+    answered = [one for one in asked if question_id and one.id.endswith(question_id)]
     lines = [f"{words.strong(found.id)} is {words.state(found.state)}: {words.clean(found.subject)}"]
-    lines += [words.faint(f"answered {one['id']}: {gist(one['text'])}") for one in answered]
+    lines += [words.faint(f"answered {one.id}: {gist(one.text)}") for one in answered]
     call.answer(found.as_dict(), lines)
     call.warn(found.warnings)
 
@@ -83,9 +86,9 @@ def answer_questions(call: Call, team: Team) -> bool:
             if not text:
                 break
             if one.kind == "review" and text.lower().rstrip(".!") in APPROVALS:
-                text = "approve"
+                text = APPROVE
             elif one.kind == "review" and text.lower().startswith("c:"):
-                text = f"changes:{text[2:]}"
+                text = asking_for(text[2:].strip())
             try:
                 call.warn(team.reply(one.task_id, text, question=one.id).warnings)
                 answered = True

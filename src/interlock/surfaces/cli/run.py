@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
+import interlock
 from interlock.app.demonstration import Sabotage, materialise
 from interlock.app.team import Team
 from interlock.errors import InvalidRequest, RunnerAlive
@@ -21,8 +23,9 @@ from interlock.model.driving import Stop, Update
 from interlock.model.plan import StagedPlan
 from interlock.model.report import as_text
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.board import Lines, TaskBoard, View
+from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
+from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.cli.plan import AGENT, is_goal, propose, shown, write
 from interlock.surfaces.cli.question import answer_questions
 
@@ -42,7 +45,7 @@ LEFT = "no longer watching"
 @click.option("--take-over", is_flag=True, help="Replace a runner on another machine that is gone for good.")
 @click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once.")
 @AGENT
-@click.option("--yes", is_flag=True, help="Of a GOAL: start what was proposed without asking.")
+@click.option("--yes", is_flag=True, help="With a GOAL: start the proposed plan without asking.")
 def run(
     call: Call,
     plan: str,
@@ -63,7 +66,6 @@ def run(
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody started are
     updated. Exit code 0 when every task is done.
     """
-    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     if not os.path.exists(plan):
         found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
         if found is None:
@@ -71,46 +73,108 @@ def run(
         plan = found
     ends = None if until is None else _moment(until)
     staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
-    notes = [f"  ! {words.clean(note)}" for note in staged.notes]
+    return run_staged(
+        call, staged, unattended=unattended, dry_run=dry_run, until=ends, parallel=parallel, take_over=take_over
+    )
+
+
+def run_staged(
+    call: Call,
+    staged: StagedPlan,
+    *,
+    unattended: bool,
+    dry_run: bool,
+    until: float | None = None,
+    parallel: int | None = None,
+    take_over: bool = False,
+    stories: bool = False,
+) -> int:
+    """Run a plan that was staged, of `stories` or not, offer its questions, and show the report; the exit code."""
+    left_alone, notes = _left_alone(staged), [f"  ! {words.clean(note)}" for note in staged.notes]
     if dry_run:
-        call.answer(staged.as_dict(), [*_as_lines(staged), *notes])
+        call.answer(staged.as_dict(), changes(staged))
         return 0
-    if left_alone := [*_left_alone(staged), *notes]:
-        call.note(left_alone)
+    if left_alone or notes:
+        call.note([*left_alone, *notes])
+    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     if attended and staged.to_ask and not click.confirm("Continue and leave those as they are?", default=True):
         return 1
     team = call.home.team(staged.team)
     if team.setting("unattended")[0] != unattended:
         team.configure({"unattended": True if unattended else None})
-    if unattended:
-        _warn_of_refusals(call, team)
+    asking = [one.name for one in team.members() if one.agent not in (None, "shell", "command")]
+    if unattended and asking and not str(team.setting("allowed_commands")[0]).strip():
+        note = (
+            f"nobody is there to be asked: commands that {', '.join(asking)} would ask for are refused. Name those "
+            f'that may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
+        )
+        call.note(f"  ! {words.clean(note)}")
     if staged.time_limit is not None:
-        ends = min(time.time() + staged.time_limit, ends or float("inf"))
-    with call.home.notices(team.name):  # people who look elsewhere
+        until = min(time.time() + staged.time_limit, until or float("inf"))
+    with call.home.notices(team.name), call.home.telemetry(team.name):  # people who look elsewhere
         while True:
             reason = drive(
-                call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over, limits=staged.limits
+                call, team, parallel=parallel or staged.parallel, until=until, take_over=take_over, limits=staged.limits
             )
             if reason != "finished" or not attended or not answer_questions(call, team):
                 break
-    return finish(call, team, reason)
+    if stories:
+        call.home.settle_stories(team.name)
+    return finish(call, team, reason, planned=stories)
 
 
-@verb("work", example="interlock work --team alpha")
+def changes(staged: StagedPlan) -> list[str]:
+    """What is done, or would be, about each task of a plan."""
+    marked = (("+", staged.new), ("~", staged.updated), ("↻", staged.redo))
+    lines = [f"  {mark} {task.key:<16} {words.clean(task.subject)}" for mark, tasks in marked for task in tasks]
+    lines += [f"  - {task.key:<16} {task.task_id} is cancelled" for task in staged.removed_open]
+    lines += _left_alone(staged)
+    same = [f"  {len(staged.unchanged)} unchanged"] if staged.unchanged else []
+    return [*(lines or ["Nothing to create or change."]), *same, *(f"  ! {words.clean(note)}" for note in staged.notes)]
+
+
+@verb("work", example="interlock work --team alpha --members ada,ben --labels gpu,linux")
 @click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once in the team.")
-def work(call: Call, parallel: int | None) -> None:
+@click.option("--url", metavar="URL", help="The home to work for, on whatever machine [default: INTERLOCK_URL].")
+@click.option("--token", metavar="TOKEN", help="For --url. INTERLOCK_TOKEN is seen by fewer.")
+@click.option("--members", metavar="M,…", help="Work for these members only.")
+@click.option("--labels", metavar="L,…", help="What this machine offers to tasks that ask for it, such as gpu,linux.")
+@click.option("--name", metavar="NAME", help="What `interlock workers` calls it [default: the machine's name].")
+def work(
+    call: Call, parallel: int | None, url: str | None, token: str | None, members: str | None, labels: str | None,
+    name: str | None,
+) -> None:  # fmt: skip
     """Let the team's agents do its tasks, and wait for new ones until stopped.
 
-    What nobody works on any more is taken up, also in a team of people and joined programs alone.
+    Abandoned tasks are resumed, also in a team of people and joined programs alone.
     Several of these may run at once in one team, beside one `interlock run`. Ctrl-C finishes current tasks and stops.
+    For a home elsewhere they are done in a clone of this machine's own, and come to that home as branches.
     """
+    stop = Stop()
+    if url is not None or call.home.elsewhere:
+        with interlock.connect(url, token) as server, call.home_of_this_machine() as home:
+            team = server.team(call.asked.team or choose_team(server, reads=True))
+            said = HeardLines(lambda line: click.echo(line, err=call.json))
+            with _interruptible(stop, said):
+                reason = interlock.work(
+                    team, home=home.path, name=name, labels=_words(labels) or (), members=_words(members),
+                    parallel=parallel or 1, stop=stop, on_update=said.heard,
+                )  # fmt: skip
+        call.answer({"team": team.name, "ended": reason}, f"{team.name}: no longer working, {reason}.")
+        return
     team = call.team()
     if not any(member.agent and member.role == "member" for member in team.members()):
-        call.note(f"No member of {team.name} has an agent: only what nobody works on any more is taken up.")
-    stop = Stop()
+        call.note(f"No member of {team.name} has an agent: only abandoned tasks are resumed.")
     with view_of(call, team, HINT) as view, _interruptible(stop, view):
-        reason = call.home.drive(team.name, parallel=parallel, stop=stop, on_update=view.heard, endless=True, idle=True)
+        reason = call.home.drive(
+            team.name, parallel=parallel, stop=stop, on_update=view.heard, endless=True, idle=True, name=name,
+            labels=_words(labels), members=_words(members),
+        )  # fmt: skip
     call.answer({"team": team.name, "ended": reason}, f"{team.name}: no longer working, {reason}.")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word for word in text.replace(",", " ").split() if word]
 
 
 def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | None:
@@ -172,25 +236,43 @@ def drive(
     return LEFT
 
 
-def finish(call: Call, team: Team, reason: str, *, planned: bool = False) -> int:
-    """Show the report; 0 when everything is done, or everything that is `planned`."""
-    report = team.report()
-    states = [state for state, count in report["counts"].items() if count]
+def finish(call: Call, team: Team, reason: str, *, planned: bool = False, brief: bool = False) -> int:
+    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done."""
+    most = None if call.json else words.on_screen()
+    report = team.report(limit=most)
+    states = [state for state, count in report.counts.items() if count]
     if planned:
         states = [one.state for one in team.tasks() if one.plan_key]
     all_done = all(state in ("done", "cancelled", "deleted") for state in states)
+    answered = [] if all_done or reason != "finished" else _answered_since(team)
     if call.json:
-        call.document({"team": team.name, "ended": reason, "all_done": all_done, "report": report})
+        ended = {"team": team.name, "ended": reason, "all_done": all_done, "answered_since": answered}
+        call.document({**ended, "report": report})
         return 0 if all_done else 1
-    call.say(as_text(report))
+    if not (brief and all_done):
+        call.say(as_text(report, most))
     if reason == LEFT:
         call.say(
             f"No longer watching: the run continues. `interlock run PLAN` watches it again, `interlock stop --team "
             f"{team.name}` stops it."
         )
+    elif answered:
+        these = f"An answer about {', '.join(answered)} came after the run had ended. Run it again to continue."
+        call.say(click.style(these, fg="yellow"))
     elif reason != "finished":
         call.say(click.style(f"The run ended early: {reason}. Run the plan again to continue.", fg="yellow"))
     return 0 if all_done else 1
+
+
+def _answered_since(team: Team) -> list[str]:
+    """The tasks that somebody answered a question about since the run ended, and that nobody has taken up since."""
+    found: list[str] = []
+    for event in team.latest(types=("runner.stopped", "question.answered")):
+        if event.type == "question.answered":
+            found.append(str(event.task_id))
+        elif not event.payload.get("endless"):
+            break
+    return [id for id in dict.fromkeys(reversed(found)) if team.task(id).state == "ready"]
 
 
 def is_lively(call: Call) -> bool:
@@ -238,15 +320,6 @@ def _moment(text: str) -> float:
     return today if today > time.time() else today + 86_400
 
 
-def _as_lines(staged: StagedPlan) -> list[str]:
-    marked = (("+", staged.new), ("~", staged.updated), ("↻", staged.redo))
-    lines = [f"  {mark} {task.key:<16} {task.subject}" for mark, tasks in marked for task in tasks]
-    lines += [f"  - {task.key:<16} {task.task_id} is cancelled" for task in staged.removed_open]
-    lines += _left_alone(staged)
-    same = len(staged.unchanged)
-    return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
-
-
 def _left_alone(staged: StagedPlan) -> list[str]:
     lines = [
         f"  ! {task.key} changed in the plan, but {task.task_id} is {task.state} already; `--redo {task.key}` does it "
@@ -260,20 +333,10 @@ def _left_alone(staged: StagedPlan) -> list[str]:
     return lines
 
 
-def _warn_of_refusals(call: Call, team: Team) -> None:
-    """Say what will be refused at night, while there is still somebody who can change it."""
-    asking = [one.name for one in team.members() if one.agent not in (None, "shell", "command")]
-    if asking and not str(team.setting("allowed_commands")[0]).strip():
-        note = (
-            f"nobody is there to be asked: commands that {', '.join(asking)} would ask for are refused. Name those "
-            f'that may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
-        )
-        call.note(f"  ! {words.clean(note)}")
-
-
-ABOUT = """Three agents release a small project: ten tasks that depend on each other, in {directory}
-  ada   carries out commands: lint, tests, package
-  ben   fixes a bug; we kill him in the middle, on purpose
+ABOUT = """Three agents release a small project: ten tasks that depend on each other.
+The agents are scripts, so no model is needed. All else is real.
+  ada   runs commands: lint, tests, package
+  ben   fixes a bug; halfway through we kill him, with SIGKILL
   cleo  writes the changelog, and says she is done when she is not
 """
 
@@ -283,8 +346,8 @@ ABOUT = """Three agents release a small project: ten tasks that depend on each o
 def demo(call: Call, keep: str | None) -> int:
     """See the main job at work in under a minute: no keys, no server, nothing left behind.
 
-    One agent is killed with SIGKILL in the middle of its task; the task is taken up again. One agent lies about its
-    result; `verify` catches it, and it has to do the work after all.
+    The agents are scripts. One is killed with SIGKILL in the middle of its task, which starts again. One lies about its
+    result; `verify` catches it, and it has to do the work after all. Both are told while they happen.
     """
     directory = os.path.abspath(keep) if keep else tempfile.mkdtemp(prefix="interlock-demo-")
     started = time.monotonic()
@@ -293,17 +356,24 @@ def demo(call: Call, keep: str | None) -> int:
         # A home of its own: the demo leaves no trace among the user's teams.
         call.asked.home = os.path.join(directory, "home")
         staged = call.home.stage(plan)
-        call.note(ABOUT.format(directory=directory))
+        call.note(ABOUT)
         team = call.home.team(staged.team)
         sabotage = Sabotage(team)
-        reason = drive(call, team, parallel=staged.parallel, hear=sabotage.heard)
-        code = finish(call, team, reason)
-        story = [f"  {line}" for line in sabotage.story()]
-        call.note([f"All of it took {time.monotonic() - started:.1f} s. What happened on the way:", *story])
+
+        def view(hint: str) -> View:
+            if is_lively(call):
+                return ToldBoard(team, hint, sabotage.line)
+            return Lines(team, partial(click.echo, err=call.json), lambda one: sabotage.line(one) or line_for(one))
+
+        reason = drive(call, team, view=view, parallel=staged.parallel, hear=sabotage.heard)
+        code = finish(call, team, reason, brief=is_lively(call))
+        call.note(
+            f"\nThat took {time.monotonic() - started:.1f} s; each result on the right is backed by a command that ran."
+        )
         if keep:
-            call.note(f"  Look around: {directory}/project, and `interlock --home {directory}/home status`.")
+            call.note(f"Look around: {directory}/project\n             interlock --home {directory}/home report")
         else:
-            call.note("  Next: `interlock init` in a project of yours, then `interlock run plan.yaml`.")
+            call.note("Next: `interlock init` in a project of yours, then `interlock run plan.yaml`.")
         return code if sabotage.killed else 1
     finally:
         call.close()

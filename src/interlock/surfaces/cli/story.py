@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from interlock.errors import InvalidRequest
+from interlock.model.story import StoryList
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import DIRECTORY, Call, verb
-from interlock.surfaces.cli.question import answer_questions
-from interlock.surfaces.cli.run import _as_lines, _warn_of_refusals, drive, finish
+from interlock.surfaces.cli.run import run_staged
 from interlock.surfaces.cli.team import program
 
 MARKS = {"done": "✓", "in-progress": "▶", "in-review": "▶", "blocked": "✗"}
 
 
-@verb("list", reads=True, example="interlock story list")
+@verb("list", reads=True, example="interlock story list --epic 1")
 @DIRECTORY
-def list_(call: Call, directory: str) -> None:
+@click.option("--epic", metavar="N", help="That epic, with a digest of what became of it.")
+def list_(call: Call, directory: str, epic: str | None) -> None:
     """The stories of a project in the order in which they would be done, and what each waits for."""
-    found = call.home.stories(directory, call.asked.team)
-    call.answer(found, _lines(found) or "No stories here: there is no stories.yaml and no sprint-status.yaml.")
+    found = call.home.stories(directory, call.asked.team, epic=epic)
+    digest = [words.clean(line) for one in found.epics for line in one.digest if epic is not None]
+    call.answer(
+        found, [*_lines(found), *digest] or "No stories here: there is no stories.yaml and no sprint-status.yaml."
+    )
 
 
 @verb("next", reads=True, example="interlock story next")
@@ -69,37 +68,48 @@ def run(
         directory, keys, epic=epic, parallel=parallel, agent=kind, command=command or (), budget=budget,
         team=call.asked.team, dry_run=dry_run,
     )  # fmt: skip
-    notes = [f"  ! {words.clean(note)}" for note in staged.notes]
-    if dry_run:
-        call.answer(staged.as_dict(), [*_as_lines(staged), *notes])
-        return 0
-    if notes:
-        call.note(notes)
-    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
-    team = call.home.team(staged.team)
-    if team.setting("unattended")[0] != unattended:
-        team.configure({"unattended": True if unattended else None})
-    if unattended:
-        _warn_of_refusals(call, team)
-    until = None if staged.time_limit is None else time.time() + staged.time_limit
-    with call.home.notices(team.name):  # people who look elsewhere
-        while True:
-            reason = drive(call, team, parallel=staged.parallel, until=until, limits=staged.limits)
-            if reason != "finished" or not attended or not answer_questions(call, team):
-                break
-    call.home.settle_stories(team.name)
-    return finish(call, team, reason, planned=True)
+    return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
 
 
-def _lines(found: Mapping[str, Any]) -> list[str]:
+@verb("plan", example="interlock story plan --agent claude\ninterlock story plan --accept")
+@DIRECTORY
+@click.option("--agent", metavar="A", help="Ask this agent, such as claude, or a program with its arguments.")
+@click.option("--accept", is_flag=True, help="Go by what is proposed from now on.")
+@click.option("--drop", is_flag=True, help="Forget what is proposed.")
+def plan(call: Call, directory: str, agent: str | None, accept: bool, drop: bool) -> None:
+    """Have an agent propose what stories wait for of which nobody says it; accept or drop that.
+
+    A proposal counts once it is accepted. What a story's list, file or text says, and `stories: dependencies:` in
+    interlock.workflows.yaml, goes before it: change it there.
+    """
+    home, team = call.home, call.asked.team
+    if accept and drop:
+        raise click.UsageError("--accept and --drop exclude each other.")
+    if agent or not (accept or drop):
+        kind, command = program(agent) if agent else (home.default_agent(), None)
+        click.echo(f"asking {command[0] if command else kind} what the stories wait for …", err=True)
+        found = home.propose_dependencies(directory, agent=kind, command=command or (), team=team)
+    if accept or drop:
+        found = home.answer_proposal(directory, accept=accept, team=team)
+    said = [words.clean(line) for line in found.lines]
+    next_ = [] if accept else ["Dropped."] if drop else ["Next: interlock story plan --accept, or --drop"]
+    call.answer(found, [*said, *next_])
+
+
+def _lines(found: StoryList) -> list[str]:
     lines: list[str] = []
-    width = max((len(one["key"]) for one in found["stories"]), default=0)
-    for epic in found["epics"]:
-        own = [one for one in found["stories"] if one["epic"] == epic["epic"]]
-        lines += [words.strong(words.clean(f"{epic['epic']}  {epic['title']}"))] if own else []
+    width = max((len(one.key) for one in found.stories), default=0)
+    for epic in found.epics:
+        own = [one for one in found.stories if one.epic == epic.epic]
+        lines += [words.strong(words.clean(f"{epic.epic}  {epic.title}"))] if own else []
         for one in own:
-            waits = f"  waits for {', '.join(one['waits_for'])}" if one["waits_for"] else ""
-            waits = f"  asks {one['question']}" if one["question"] else waits
-            mark = MARKS.get(one["status"], "·")
-            lines.append(f"  {mark} {one['key']:<{width}}  {one['status']:<13} {words.clean(one['title'])}{waits}")
-    return [*lines, *(f"  ! {words.clean(fault)}" for fault in found["faults"])]
+            waits = f"  waits for {', '.join(one.waits_for)}" if one.waits_for else ""
+            waits = f"  asks {one.question}" if one.question else waits
+            mark = MARKS.get(one.status, "·")
+            lines.append(f"  {mark} {one.key:<{width}}  {one.status:<13} {words.clean(one.title)}{waits}")
+    proposed = found.proposal.lines if found.proposal is not None and not found.proposal.accepted else ()
+    return [
+        *lines,
+        *(f"  ? {words.clean(one)}" for one in proposed),
+        *(f"  ! {words.clean(one)}" for one in found.faults),
+    ]

@@ -11,10 +11,11 @@ import click
 
 from interlock import model
 from interlock.errors import InvalidRequest
+from interlock.model.json import Json
 from interlock.model.task import Task, task_fields
 from interlock.model.text import plain
 from interlock.surfaces.cli import task_text, words
-from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.call import EXIT_CODE, NOTHING, TEXT, Call, verb
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +25,7 @@ REASON = click.option("--reason", type=TEXT, help="Why.")
 
 
 def task_options(*, edit: bool) -> Callable[[F], F]:
-    """Add an option for each field of `NewTask`, or of an edit of a task."""
+    """Add an option for each field of `TaskSpec`, or of an edit of a task."""
 
     def decorated(function: F) -> F:
         for name, field in reversed(task_fields().items()):
@@ -50,7 +51,7 @@ def task_options(*, edit: bool) -> Callable[[F], F]:
     return decorated
 
 
-def task_values(given: Mapping[str, Any]) -> dict[str, Any]:
+def task_values(given: Mapping[str, Any]) -> Json:
     """The options that were given, as the verbs take them: lists taken apart, JSON read, and none for an empty text."""
     found = {name: value for name, value in given.items() if value not in (None, ())}
     for name, field in task_fields().items():
@@ -130,7 +131,7 @@ def graph(call: Call, form: str) -> None:
         arrows = [{"blocker": blocker, "blocked": blocked} for blocker, blocked in edges]
         call.document({"tasks": [task.as_dict() for task in tasks], "edges": arrows})
     elif form == "mermaid":
-        call.say(task_text.mermaid(tasks, edges))
+        click.echo("\n".join(task_text.mermaid(tasks, edges)))
     else:
         call.say(task_text.tree(tasks, edges) if tasks else EMPTY)
 
@@ -144,17 +145,23 @@ def claim(call: Call, task: str, force: bool, take_over: bool) -> None:
     _claimed(call, call.team().claim(task, force=force, take_over=take_over))
 
 
-@verb("next", example="interlock task next --as researcher")
-def next_(call: Call) -> None:
+@verb(
+    "next",
+    example="interlock task next --as researcher\nwhile interlock task next --as ada --exit-code; do ./work; done",
+)
+@EXIT_CODE
+def next_(call: Call, exit_code: bool) -> int:
     """Take the most urgent, oldest ready task that I may have.
 
-    With --json it prints the task, or null if there is none; the exit code is 0 either way.
+    With --json it prints the task, or null if there is none; the exit code is 0 either way, or with
+    --exit-code 3 for none.
     """
     task = call.team().next_task()
     if task is None:
         call.answer(None, "Nothing is ready for you. `interlock message wait` sleeps until there is news.")
-    else:
-        _claimed(call, task)
+        return NOTHING if exit_code else 0
+    _claimed(call, task)
+    return 0
 
 
 def _claimed(call: Call, task: Task) -> None:
@@ -317,10 +324,13 @@ def reject(call: Call, task: str, reason: str) -> None:
 
 @verb("retry", example="interlock task retry 003")
 @TASK
-def retry(call: Call, task: str) -> None:
+@click.option("--alike", is_flag=True, help="Also every task that failed for the same reason.")
+def retry(call: Call, task: str, alike: bool) -> None:
     """Another chance for a task in deadletter; its failures no longer count."""
-    found = call.team().retry(task)
-    call.task(found, f"is {words.state(found.state)} again")
+    team = call.team()
+    found, *others = team.retry_alike(task) if alike else [team.retry(task)]
+    more = f", with {len(others)} more" if others else ""
+    call.task(found, f"is {words.state(found.state)} again{more}")
 
 
 @verb("cancel", example='interlock task cancel 003 --reason "no longer needed" --cascade')

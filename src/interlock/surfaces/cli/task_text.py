@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from interlock.surfaces.cli import words
 
 TAIL_LINES = 20
 FILES_SHOWN = 50
+KANA = "[\u3041-\u30ff]"
 MERMAID_STYLE = {
     "done": "fill:#d3f2d3,stroke:#2e7d32,color:#000",
     "in-progress": "fill:#fff3c4,stroke:#b58900,color:#000",
@@ -78,17 +80,17 @@ def whole(
     task: Task,
     runs: Sequence[model.run.Run],
     log: Sequence[tuple[str, str, str]],
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[model.run.Artifact],
     team: str,
 ) -> list[str]:
     lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
-    for title, text in (("Body", task.body), ("Output", task.output), ("Findings", task.findings)):
+    if task.question:
+        lines += ["", words.strong("Question"), *question(task.question, team)]
+    for title, text in (("Body", task.body), ("Output", _marked(task.output)), ("Findings", task.findings)):
         if text:
             lines += ["", words.strong(title), *words.block(text)]
     if task.evidence:
         lines += ["", words.strong("Evidence"), *(line for one in task.evidence for line in _evidence(one))]
-    if task.question:
-        lines += ["", words.strong("Question"), *question(task.question, team)]
     if runs:
         rows = [
             [
@@ -106,9 +108,8 @@ def whole(
     if files:
         lines += ["", words.strong("Files outside git")]
         for one in files[:FILES_SHOWN]:
-            kept = f"{words.size(one['size'] or 0)}  {words.clean(one['file'])}"
-            what = kept if one["file"] else f"{one['kind']}, not kept"
-            lines.append(f"  {words.clean(one['path'])}  {words.faint(what)}")
+            what = f"{words.size(one.size or 0)}  {words.clean(one.file)}" if one.file else f"{one.kind}, not kept"
+            lines.append(f"  {words.clean(one.path)}  {words.faint(what)}")
         lines += [f"  and {len(files) - FILES_SHOWN} more (--json)"] if len(files) > FILES_SHOWN else []
     if log:
         lines += ["", words.strong("Work Log")]
@@ -117,6 +118,12 @@ def whole(
             lines.append(f"  {words.faint(words.ago(at))}  {words.clean(author)}: {first}")
             lines += [f"    {more}" for more in rest]
     return lines
+
+
+def _marked(output: str | None) -> str:
+    """The output of a task; where it ends in Japanese, as the fallbacks of the specification do, those lines say so."""
+    before, gap, last = (output or "").rstrip().rpartition("\n\n")
+    return before + gap + "\n".join(f"[ja] {line}" if re.search(KANA, line) else line for line in last.split("\n"))
 
 
 def checked(found: Mapping[str, Any]) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
-from typing import Any
 
 import click
 
-from interlock.errors import Forbidden, InterlockError, InvalidRequest
+from interlock.errors import InterlockError, InvalidRequest
+from interlock.model.json import Json
+from interlock.model.question import StopRequest
+from interlock.model.team import Member
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 
@@ -29,7 +32,9 @@ def create(call: Call, name: str, lead: str, claim_policy: str | None, workdir: 
     Its lead is a member from the start; `interlock member spawn` adds others. Commands run inside its working
     directory find the team by themselves.
     """
-    team = call.home.create_team(name, lead, claim_policy=claim_policy, workdir=os.path.abspath(workdir or os.curdir))
+    if not call.home.elsewhere:  # where this directory says nothing
+        workdir = os.path.abspath(workdir or os.curdir)
+    team = call.home.create_team(name, lead, claim_policy=claim_policy, workdir=workdir)
     lines = [
         f"{words.strong(name)} created in {team.directory}",
         f"Next: interlock member spawn NAME --team {name}, interlock task create SUBJECT --team {name}",
@@ -40,19 +45,19 @@ def create(call: Call, name: str, lead: str, claim_policy: str | None, workdir: 
 @verb("list", example="interlock team list")
 def list_(call: Call) -> None:
     """All teams of this home."""
-    found, rows = [], []
+    found: list[Json] = []
+    rows = []
     for name in call.home.teams():
         try:
-            team = call.home.team(name).describe()
-            members = sum(member["role"] != "person" for member in team["members"])
-            counts = team["task_counts"]
-            still = sum(counts.get(word, 0) for word in OPEN)
-            numbers = [str(members), str(still), str(counts.get("done", 0))]
-            rows.append([words.strong(name), team["status"], *numbers, words.clean(team["workdir"] or "")])
+            one = call.home.team(name).describe()
+            members = sum(member.role != "person" for member in one.members)
+            still = sum(one.task_counts.get(word, 0) for word in OPEN)
+            numbers = [str(members), str(still), str(one.task_counts.get("done", 0))]
+            rows.append([words.strong(name), one.team.status, *numbers, words.clean(one.team.workdir or "")])
+            found.append(one.as_dict())
         except InterlockError as error:  # One damaged team must not hide the others.
-            team = {"name": name, **error.as_dict()}
             rows.append([name, words.state("blocked"), "", "", "", words.clean(error.message)])
-        found.append(team)
+            found.append({"name": name, **error.as_dict()})
     lines = words.table(["TEAM", "STATUS", "MEMBERS", "OPEN", "DONE", "DIRECTORY"], rows) if rows else []
     call.answer({"teams": found}, lines or f"No teams in {call.home.path} yet. Create one: interlock team create NAME")
 
@@ -63,20 +68,21 @@ def show(call: Call, name: str | None) -> None:
     """One team with its members; without a name the team that is meant."""
     team = call.team_named(name) if name else call.team()
     found = team.describe()
-    counts = ", ".join(f"{number} {words.state(state)}" for state, number in found["task_counts"].items() if number)
+    row = found.team
+    counts = ", ".join(f"{number} {words.state(state)}" for state, number in found.task_counts.items() if number)
     fields = words.fields(
         [
-            ("team", words.strong(found["name"])),
-            ("status", found["status"]),
-            ("lead", words.clean(found["lead_session_key"])),
-            ("works in", words.clean(found["workdir"] or "")),
-            ("settings", words.clean(", ".join(f"{name} = {value}" for name, value in found["settings"].items()))),
+            ("team", words.strong(row.name)),
+            ("status", row.status),
+            ("lead", words.clean(row.lead_session_key)),
+            ("works in", words.clean(row.workdir or "")),
+            ("settings", words.clean(", ".join(f"{name} = {value}" for name, value in row.settings.items()))),
             ("tasks", counts or "none yet: interlock task create SUBJECT"),
-            ("created", words.ago(found["created_at"])),
+            ("created", words.ago(row.created_at)),
             ("files", team.directory),
         ]
     )
-    call.answer(found, [*fields, "", *_listed(found["members"])])
+    call.answer(found, [*fields, "", *_listed(found.members)])
 
 
 @verb("delete", example="interlock team delete alpha-squad --yes")
@@ -89,21 +95,18 @@ def delete(call: Call, name: str, yes: bool, force: bool) -> None:
     Members at work are asked to stop first, and the team is not deleted before they have. On a terminal you are asked;
     elsewhere it needs --yes.
     """
-    found = call.team_named(name).describe()
-    who = call.who.name
-    if any(who in (one["name"], one["session_key"]) and one["role"] == "member" for one in found["members"]):
-        raise Forbidden(f"{who} may not delete {found['name']}; only the lead or a human may.", member=who)
+    found = call.home.deletable(call.team_named(name).name, by=call.who.name)
     if not (yes or force):
         if call.json or not sys.stdin.isatty():
             raise InvalidRequest(
                 f"Deleting {name} deletes its whole history, and nobody can be asked here. Add --yes.", field="yes"
             )
-        tasks = sum(number for word, number in found["task_counts"].items() if word != "deleted")
+        tasks = sum(number for word, number in found.task_counts.items() if word != "deleted")
         if not click.confirm(f"Delete {name} with {words.count(tasks, 'task')} and its whole history?", err=True):
             click.echo("Nothing was deleted.", err=True)
             raise click.exceptions.Exit(1)
-    call.home.delete_team(name, force=force)
-    call.answer({**found, "status": "deleted"}, f"{words.strong(name)} deleted")
+    call.home.delete_team(name, force=force, by=call.who.name)
+    call.answer({**found.as_dict(), "status": "deleted"}, f"{words.strong(name)} deleted")
 
 
 @verb("spawn", example="interlock member spawn researcher --agent claude")
@@ -124,11 +127,14 @@ def spawn(call: Call, name: str, agent: str | None, **given: str | None) -> None
 
 
 def program(agent: str) -> tuple[str, list[str] | None]:
-    """What `--agent` names: an agent that is known by its name, or any program, `acp` before one that speaks that.
+    """What `--agent` names: an agent that is known by its name, or any program, `acp` before one that speaks that. As
+    in a plan, a program may also be a JSON list, or {"acp": […]}.
 
     Raises:
-        InvalidRequest: a quote is left open, or nothing is named.
+        InvalidRequest: a quote is left open, JSON names no program, or nothing is named.
     """
+    if agent.lstrip().startswith(("[", "{")):
+        return _written(agent)
     try:
         said = shlex.split(agent)
     except ValueError as error:
@@ -140,10 +146,24 @@ def program(agent: str) -> tuple[str, list[str] | None]:
     return ("acp", said[1:]) if said[0] == "acp" else ("command", said)
 
 
+def _written(agent: str) -> tuple[str, list[str]]:
+    try:
+        read = json.loads(agent)
+        form, said = ("command", read) if isinstance(read, list) else next(iter(read.items()))
+    except (ValueError, StopIteration):
+        form, said = "", []
+    if form in ("command", "acp") and isinstance(said, list) and said and all(isinstance(one, str) for one in said):
+        return str(form), said
+    raise InvalidRequest(
+        '--agent takes a name, a program with its arguments, a JSON list ["PROGRAM", …], or {"acp": ["PROGRAM"]}.',
+        field="agent",
+    )
+
+
 @verb("list", reads=True, example="interlock member list")
 def members(call: Call) -> None:
     """Who takes part, and on what."""
-    found = [member.as_dict() for member in call.team().members()]
+    found = call.team().members()
     call.answer({"members": found}, _listed(found))
 
 
@@ -158,21 +178,15 @@ def remove(call: Call, name: str) -> None:
     call.answer({**gone, "status": "removed", "current_task": None, "released": released}, text)
 
 
-def _listed(members: list[dict[str, Any]]) -> list[str]:
+def _listed(members: list[Member]) -> list[str]:
     rows = [
         [
-            words.strong(member["name"]),
-            member["role"],
-            words.state(member["status"]),
-            words.clean(member["agent"] or ""),
-            words.clean(member["model"] or ""),
-            words.clean(member["type"] or ""),
-            member["current_task"] or "",
-            words.ago(member["last_active_at"]),
-            words.clean(member["session_key"]),
+            words.strong(one.name), one.role, words.state(one.status),
+            *(words.clean(value or "") for value in (one.agent, one.model, one.type)), one.current_task or "",
+            words.ago(one.last_active_at), words.clean(one.session_key),
         ]
-        for member in members
-    ]
+        for one in members
+    ]  # fmt: skip
     lines = words.table(["MEMBER", "ROLE", "STATUS", "AGENT", "MODEL", "TYPE", "TASK", "ACTIVE", "SESSION KEY"], rows)
     if len(members) <= 1:
         lines += ["", "Only the lead so far. Add a member: interlock member spawn NAME"]
@@ -203,7 +217,7 @@ def reject_shutdown(call: Call, request: str | None, reason: str) -> None:
     _shutdown(call, call.team().answer_shutdown(request, approve=False, reason=reason))
 
 
-def _shutdown(call: Call, found: dict[str, Any]) -> None:
-    silent = [name for name in found["asked"] if name not in found["answers"]]
-    state = f"waits for {', '.join(silent)}" if found["state"] == "open" and silent else found["state"]
-    call.answer(found, f"{words.strong(found['id'])}: shutdown of {words.strong(found['subject'])} {state}")
+def _shutdown(call: Call, found: StopRequest) -> None:
+    silent = [name for name in found.asked if name not in found.answers]
+    state = f"waits for {', '.join(silent)}" if found.state == "open" and silent else found.state
+    call.answer(found, f"{words.strong(found.id)}: shutdown of {words.strong(found.subject)} {state}")

@@ -38,8 +38,14 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow feedback", "workflow:feedback", "say what was good or bad, see and undo what was learned"),
         ("workflow queue", "workflow:queue", "workflows that wait for their turn"),
         ("story list", "story:list_", "the stories of a project, and what each waits for"),
+        ("story plan", "story:plan", "what an agent proposes that stories wait for"),
         ("story next", "story:next_", "the stories that could be started now"),
         ("story run", "story:run", "implement stories: a worktree each, reviewed, verified, merged"),
+        (
+            "import",
+            "importing:import_",
+            "take over the tasks of Backlog.md, beads and others",
+        ),
         ("memory status", "memory:status", "where memory is, whether it answers, what waits for it"),
         ("memory search", "memory:search", "what memory knows about something"),
         ("memory list", "memory:list_", "what memory knows of a project"),
@@ -50,6 +56,13 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("config set", "home:set_", "set or unset a setting of the home, or with --team of a team"),
         ("agents list", "agents:list_", "which agent programs there are, and what is known to work"),
         ("agents check", "agents:check", "try an agent program with one small task"),
+        ("agents registry", "agents:registry", "the agents of the ACP registry"),
+        ("login", "login:login", "use the home of a server elsewhere, with every command"),
+        ("logout", "login:logout", "use the home on this machine again"),
+        ("help", "about:help_", "how a verb is used"),
+        ("version", "about:version", "show the version"),
+        ("completion", "about:completion", "shell code that completes verbs, plans, teams, tasks, settings"),
+        ("uninstall", "uninstall:uninstall", "remove what Interlock keeps on this machine"),
     ),
     "Team": (
         ("team create", "team:create", "create a team"),
@@ -94,12 +107,30 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "server:mcp", "MCP over stdio for one member"),
+        ("acp", "server:acp", "the team as one agent of an editor, over ACP on stdio"),
+        ("service install", "service:install", "have `interlock up` started when you log in"),
+        ("service remove", "service:remove", "start it no more"),
+        ("service status", "service:status", "whether it runs, and where it listens"),
         ("work", "run:work", "workers only: wait for tasks and do them"),
+        ("workers list", "workers:list_", "the processes that do a team's tasks, on whatever machine"),
+        ("workers drain", "workers:drain", "let a worker finish what it does, and end"),
+        ("workers pause", "workers:pause", "let a worker start nothing new"),
+        ("workers resume", "workers:resume", "let a worker work again"),
         ("protocol send", "protocol:send", "one AOF/1 message from stdin, acted on"),
         ("protocol schema", "protocol:schema", "the JSON Schema of AOF/1 messages"),
         ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
-        ("scheduler poll", "server:poll", "take up what nobody works on any more, once"),
+        ("scheduler poll", "server:poll", "resume abandoned tasks, once"),
         ("events", "logs:events", "the team's history, and what is being added to it"),
+        ("verify-receipt", "status:verify_receipt", "check a signed report, and say what it proves"),
+        ("ledger version", "ledger:show_versions", "the version of each team's tables, and where they are"),
+        ("ledger init", "ledger:prepare_ledgers", "make what the ledgers of all teams share"),
+        ("ledger migrate", "ledger:migrate_ledgers", "bring tables to this version, or see what that would do"),
+        ("ledger check", "ledger:check_ledgers", "whether ledgers are whole"),
+        ("ledger backup", "ledger:back_up_ledger", "copy a team's ledger beside its files"),
+        ("ledger prune", "ledger:prune_ledgers", "delete history of what was finished long ago"),
+        ("ledger export", "ledger:export_ledger", "everything in a team's ledger as one file"),
+        ("ledger move", "ledger:move_ledgers", "all teams to a PostgreSQL server, or back into files"),
+        ("ledger import", "ledger:import_ledger", "a team from such a file"),
         ("token create", "home:create_token", "a token for a member or a person, for HTTP"),
         ("token list", "home:list_tokens", "whose tokens there are, and what they allow"),
         ("token revoke", "home:revoke_token", "revoke a token"),
@@ -156,19 +187,32 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
     ),
     "scheduler": (
-        "poll: take up what nobody works on any more",
-        "The scheduler takes up what nobody works on any more. `interlock run` does so all the time.",
+        "poll: resume abandoned tasks",
+        "The scheduler resumes abandoned tasks. `interlock run` does so all the time.",
     ),
     "analyze": (
         "what the workflow engine sees in a text or project",
         "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
     ),
+    "ledger": (
+        "export, import, move, back up, check: where ledgers are",
+        "Where ledgers are: in files of the home, or on a PostgreSQL server; and a ledger as one file, the same from "
+        "both.",
+    ),
     "token": (
         "create, list, revoke: access over HTTP",
         "Who has access over HTTP. The home's own token, in its file `token`, is readable by you only and may do all.",
     ),
+    "service": (
+        "install, uninstall, status: the server, at each login",
+        "The server of this home as a service of yours: a unit of systemd, or an agent of launchd.",
+    ),
     "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
+    "workers": (
+        "list, drain, pause, resume: who does the tasks, and where",
+        "Workers, the processes that do a team's tasks: `interlock run`, `up` and `work`, on whatever machine.",
+    ),
     "shutdown": (
         "request, approve, reject",
         "The shutdown handshake: a member is asked to stop, or announces that it will, and those concerned answer.",
@@ -185,7 +229,10 @@ FIRST_STEPS = """First steps:
   interlock init && interlock run plan.yaml
   interlock team create alpha && interlock task create "Write the parser"
 
-Completion in the shell: eval "$(_INTERLOCK_COMPLETE=bash_source interlock)"   (zsh_source, fish_source)
+Completion in the shell: eval "$(interlock completion bash)"   (zsh, fish)
+
+Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 nothing there (with --exit-code); 130 interrupted;
+141 nobody reads the output. `interlock run` ends with 0 only when every task is done.
 """
 
 

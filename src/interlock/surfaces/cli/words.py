@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
-from interlock.model.text import ago, block, clean, count, ids, size, span, spent
+from interlock.errors import InvalidRequest
+from interlock.model.text import ago, block, clean, clock, count, ids, size, span, spent
 
 __all__ = [
-    "ago", "block", "clean", "count", "cut", "faint", "fields", "ids", "priority", "size", "span", "spent", "state",
-    "strong", "table", "terminal_width", "width",
+    "ago", "block", "clean", "clock", "count", "cut", "faint", "fields", "ids", "priority", "size", "span", "spent",
+    "state", "strong", "table", "terminal_width", "width",
 ]  # fmt: skip
 
 STATE_STYLE: dict[str, dict[str, object]] = {
@@ -35,13 +38,24 @@ PRIORITY_STYLE: dict[str, dict[str, object]] = {
     "low": {"dim": True},
 }
 GAP = "  "
+UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 NARROWEST = 12
+ID = r"(?:(?<![\w/.-])|(?<=\[1m))TASK-\d{4}-(\d{2}-\d{2}-\d{3,})(?: (\[[\w.-]+\]))?(?![\w/]|[.-]\w)"
+"""A task id in a text, with its key; none that is part of a path or a branch."""
 NO_WIDTH = ("Mn", "Me", "Cf")
 """Categories of characters that take no column: combining accents, variation selectors, joiners."""
 
 
 def state(word: str) -> str:
     return click.style(word, **STATE_STYLE.get(word, {}))  # type: ignore[arg-type]
+
+
+def seconds(text: str, field: str) -> float:
+    """A length of time as people give it: `90m`, `12h`, `2d`. Raises InvalidRequest."""
+    number, unit = text[:-1], text[-1:]
+    if unit in UNITS and number.isascii() and number.isdigit() and len(number) < 7:
+        return float(int(number) * UNITS[unit])
+    raise InvalidRequest(f"{text!r} is no length of time. Use 90m, 12h or 30d.", field=field)
 
 
 def priority(word: str) -> str:
@@ -70,6 +84,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], shrink: int = -1) 
     widths = {place: max(width(head[place]), *(width(row[place]) for row in rows), 0) for place in kept}
     room = terminal_width()
     if room is not None:
+        rows = [[shortened(cell) for cell in row] for row in rows]
+        widths = {place: max(width(head[place]), *(width(row[place]) for row in rows), 0) for place in kept}
         others = sum(widths[place] + len(GAP) for place in kept if place != shrink)
         widths[shrink] = min(widths[shrink], max(room - others, NARROWEST))
     lines: list[str] = []
@@ -88,17 +104,45 @@ def fields(pairs: Sequence[tuple[str, str | None]]) -> list[str]:
     return [f"{faint(name.ljust(longest))}  {value}" for name, value in shown]
 
 
-def terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; `None` where it is none and nothing needs cutting."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The columns of the terminal that `stream` (stdout) is; `None` where it is none and nothing needs cutting."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
         return int(columns)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+        return os.get_terminal_size(stream.fileno()).columns or None
     except OSError:
         return None
+
+
+def shortened(text: str) -> str:
+    """Text whose task ids are as short as commands take them: the key of a plan, else the id without its year."""
+    return re.sub(ID, lambda found: found[2] or found[1], text)
+
+
+def fitted(line: str, room: int) -> str:
+    """A line for a terminal of that width: with short ids, and broken between words where it is too long.
+
+    A command stays whole, so that it can be copied: the terminal breaks it."""
+    line = shortened(line)
+    start = len(plain := click.unstyle(line)) - len(plain.lstrip())
+    if width(line) <= room or re.match(r"(answer: )?interlock ", plain[start:]):
+        return line
+    rows, row = [], line[: len(line) - len(line.lstrip(" "))]
+    for word in line[len(row) :].split(" "):
+        if row.strip() and width(row) + width(word) > room:
+            rows.append(row.rstrip())
+            row = " " * (start + 2)
+        row += f"{word} "
+    return "\n".join([*rows, row.rstrip()])
+
+
+def on_screen() -> int | None:
+    """How many entries of each part of a report are shown: all where stdout is no terminal."""
+    return 10 if sys.stdout.isatty() else None
 
 
 def cut(text: str, columns: int) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from typing import Any
+from contextlib import suppress
 
 import click
 
 from interlock.app import engine
 from interlock.app.team import Team
-from interlock.errors import InvalidRequest, TaskNotFound, TeamNotFound
+from interlock.errors import TaskNotFound, TeamNotFound
+from interlock.model.json import Json
 from interlock.model.task import PRIORITIES
-from interlock.model.team import Member
 from interlock.settings import PERMISSIONS
 from interlock.surfaces.cli import words, workflow_board
 from interlock.surfaces.cli.board import View
@@ -287,6 +286,7 @@ def run(
     given = {name.strip(): value for name, _, value in (one.partition("=") for one in values)}
     if faulty := [one for one in values if not one.partition("=")[0].strip() or "=" not in one]:
         raise click.BadParameter(f"{faulty[0]!r} is not NAME=VALUE", param_hint="--set")
+    named, command = program(agent) if agent else (None, None)
     team = _team_for(call, engine.find_workflow(skill, directory).project)
     offer = None if new else team.resumable_workflow(skill, directory=directory)
     if offer is not None and _resumes(call, offer):
@@ -298,8 +298,9 @@ def run(
         call.note(f"{words.strong(started['workflow_id'])}  {started['resumed']}")
     else:
         started = team.start_workflow(
-            skill, directory=directory, agent=_member_for(team, agent, permissions), brief=brief[1] if brief else "",
-            values=given, tier=tier, yolo=yolo, profile=profile, progress=progress, session=session,
+            skill, directory=directory, agent=team.worker(named, command=command, permissions=permissions).name,
+            brief=brief[1] if brief else "", values=given, tier=tier, yolo=yolo, profile=profile, progress=progress,
+            session=session,
         )  # fmt: skip
         call.note(f"{words.strong(started['workflow_id'])}  {started['skill']} started as {started['task_id']}")
     return _carry_on(call, team, started["workflow_id"], detach=detach)
@@ -339,63 +340,16 @@ def _carry_on(call: Call, team: Team, run_id: str, *, detach: bool) -> int:
 
 
 def _team_for(call: Call, root: str) -> Team:
-    """The team that is meant, if it works in that project; else the one that does, made where there is none yet."""
-    try:
-        team = call.team()
-        if call.asked.team or os.environ.get("INTERLOCK_TEAM") or _works_in(team, root):
-            return team
-    except TeamNotFound:
-        if call.asked.team or os.environ.get("INTERLOCK_TEAM"):
-            raise
-    for name in call.home.teams():
-        if _works_in(call.home.team(name), root):
-            return call.team_named(name)
-    base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(root).lower()).strip("-_")[:40] or "workflows"
-    taken = set(call.home.teams())
-    name = next(one for one in (base, *(f"{base}-{number}" for number in range(2, 1000))) if one not in taken)
-    call.home.create_team(name, workdir=root)
-    return call.team_named(name)
+    """The team that is named; else the one that works in that project, first the one that is meant here."""
+    if call.asked.team or os.environ.get("INTERLOCK_TEAM"):
+        return call.team()
+    meant = None
+    with suppress(TeamNotFound):
+        meant = call.glance.name
+    return call.team_named(call.home.team_of_project(root, meant).name)
 
 
-def _member_for(team: Team, agent: str | None, permissions: str | None = None) -> str | None:
-    """The member that carries the run out: one that is there, or one spawned for the agent that is named."""
-    members = [one for one in team.members() if one.role == "member" and one.agent not in (None, "shell")]
-    if agent is None:
-        if not members:
-            raise InvalidRequest(
-                "No member of this team has an agent: name one with --agent, such as --agent claude, or any program: "
-                '--agent "PROGRAM ARGUMENT".',
-                field="agent",
-            )
-        return _with(members[0], permissions)
-    kind, command = program(agent)
-    same = [one for one in members if command is not None and (one.agent, one.command) == (kind, command)]
-    known = next((one for one in members if agent in (one.name, one.agent)), same[0] if same else None)
-    if known is not None:
-        return _with(known, permissions)
-    if command is None:
-        return team.spawn(kind, agent=kind, permissions=permissions).name
-    taken = {one.name for one in team.members()}
-    name = next(one for one in ("agent", *(f"agent-{number}" for number in range(2, 1000))) if one not in taken)
-    return team.spawn(name, agent=kind, command=command, permissions=permissions).name
-
-
-def _with(member: Member, permissions: str | None) -> str:
-    if permissions not in (None, member.permissions or "ask"):
-        raise InvalidRequest(
-            f"{member.name} is here already, with the permissions {member.permissions or 'ask'!r}. Take it out first "
-            f"(`interlock member remove {member.name}`), or omit --permissions.",
-            field="permissions",
-        )
-    return member.name
-
-
-def _works_in(team: Team, root: str) -> bool:
-    workdir = team.describe().get("workdir")
-    return bool(workdir) and os.path.realpath(str(workdir)) == os.path.realpath(root)
-
-
-def _resumes(call: Call, offer: dict[str, Any]) -> bool:
+def _resumes(call: Call, offer: Json) -> bool:
     """Whether to resume the interrupted run: as a human says, else as is advised."""
     if call.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         call.note(f"{offer['text']} ({offer['advice']}; --new starts over)")

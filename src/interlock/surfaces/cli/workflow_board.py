@@ -40,13 +40,12 @@ FINISHING = "continuing until this workflow has ended or needs you"
 class RunFollower:
     """A run as its events tell it: `news` are the lines since the last call, `run` the run as it is."""
 
-    def __init__(self, team: Team, run_id: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, team: Team, run_id: str) -> None:
         self._team = team
-        self._clock = clock
         self.run = team.workflow_run(run_id)
         self.display = ProgressDisplay(str(self.run["progress_mode"]))
         self._since = team.head()
-        self._looked = clock()
+        self._looked = time.time()
         self._heard: list[str] = []
 
     def heard(self, update: Update) -> None:
@@ -56,7 +55,7 @@ class RunFollower:
             self._heard.append(f"{words.clean(title)}, {update.data['status']}")
 
     def news(self) -> list[str]:
-        now = self._clock()
+        now = time.time()
         events, self._since = self._team.events(self._since)
         events = [one for one in events if one.task_id == self.run["task_id"]]
         if events or now - self._looked >= LATER:
@@ -85,7 +84,7 @@ class WorkflowLines(LineView):
 
     def print_new(self) -> None:
         for line in self._following.news():
-            self._say(f"{time.strftime('%H:%M:%S')}  {line}")
+            self._say(f"{words.clock(time.time())}  {line}")
 
 
 def last_words(text: str) -> str:
@@ -143,7 +142,7 @@ class WorkflowBoard(LiveView):
         foot = live(run, now) or self._words or self._hint
         return Group(head, Text(""), *self._steps(run, now), Text(""), self.foot(foot))
 
-    def _steps(self, run: dict[str, Any], now: float) -> list[Any]:
+    def _steps(self, run: Json, now: float) -> list[Any]:
         from rich.text import Text
 
         progress, steps = run["progress"], run["steps"]
@@ -190,7 +189,9 @@ def whole(run: Json, team: Team) -> list[str]:
         lines.append(f"  {progress['completed_count']} of {count} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(run)]
     for name, kept in run["examinations"].items():
-        if kept.get("rounds"):
+        if kept.get("status") == "not reviewed":
+            lines.append(f"  {name.replace('_', ' ')}: not reviewed, nobody came to a verdict")
+        elif kept.get("rounds"):
             last = str(kept["rounds"][-1]["verdict"]).replace("_", " ")
             lines.append(f"  {name.replace('_', ' ')}: {last}, round {len(kept['rounds'])}")
     for key, loop in run["loops"].items():

@@ -2,9 +2,10 @@
 
 SecurityMiddleware ── Host, Origin, sizes; security headers
   AuthMiddleware ── who is it
-    RequestMeter ── counts and times
-      UnexpectedErrorMiddleware ── what nothing foresaw
-        routers ── one file per resource
+    IdempotencyMiddleware ── a change that is sent again is made once
+      RequestMeter ── counts and times
+        UnexpectedErrorMiddleware ── what nothing foresaw
+          routers ── one file per resource
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -23,12 +23,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.app.home import Home
+from interlock.model.json import Json
 from interlock.surfaces.http import (
     events,
     failures,
     front_door,
     mail,
     monitoring,
+    remote_verbs,
     sign_in,
     team_tasks,
     teams,
@@ -37,9 +39,11 @@ from interlock.surfaces.http import (
 from interlock.surfaces.http.auth import OPEN, Authenticator, AuthMiddleware
 from interlock.surfaces.http.events import Feed
 from interlock.surfaces.http.failures import UnexpectedErrorMiddleware
+from interlock.surfaces.http.idempotency import IdempotencyMiddleware
 from interlock.surfaces.http.monitoring import RequestMeter, ServerMetrics
+from interlock.surfaces.http.requests import EXAMPLES
 from interlock.surfaces.http.responses import Failure
-from interlock.surfaces.http.security_middleware import BODY_BYTES, BODY_SECONDS, SecurityMiddleware
+from interlock.surfaces.http.security_middleware import BODY_BYTES, BODY_SECONDS, SecurityMiddleware, networks
 from interlock.version import __version__
 
 ABOUT = (
@@ -59,10 +63,24 @@ FAILURES: dict[str, str] = {
     "502": "An agent program could not be started or spoken to.",
     "503": "Try again: nothing was changed.",
 }
+TAGS: dict[str, str] = {
+    "health": "Whether the server lives, is ready, and how it does.",
+    "access": "The session of a browser.",
+    "projects and chat": "Projects, and what is asked for in words.",
+    "teams": "Teams, and what was done in them.",
+    "members": "Who is in a team, and leaving it.",
+    "tasks": "Tasks, their runs, and their states.",
+    "protocol": "AOF/1: what agents say about their work.",
+    "questions": "What waits for a person.",
+    "messages": "Mail between members.",
+    "events": "The history of a team.",
+    "workflows": "Runs of workflows, and their queue.",
+}
 
-ROUTERS: tuple[APIRouter, ...] = tuple(
-    one.router for one in (monitoring, sign_in, front_door, teams, team_tasks, mail, events, workflows)
-)
+ROUTERS: tuple[APIRouter, ...] = (
+    monitoring.router, sign_in.router, front_door.router, teams.router, teams.one, team_tasks.router, mail.router,
+    events.router, workflows.router,
+)  # fmt: skip
 
 
 def create(
@@ -70,6 +88,7 @@ def create(
     *,
     hosts: Collection[str] = (),
     any_address: bool = False,
+    proxies: str = "",
     body_bytes: int = BODY_BYTES,
     body_seconds: float = BODY_SECONDS,
     pages: Collection[APIRouter] = (),
@@ -79,6 +98,7 @@ def create(
     Args:
         hosts: names, beside those of loopback, that the server may be called by.
         any_address: whether it may also be called by any bare IP address, as one on a network is.
+        proxies: addresses and networks of proxies before it, with spaces between.
         body_bytes: most bytes of a request's body; body_seconds: the time that all of it may take.
         pages: routers of the web page; they get the same principals.
     """
@@ -102,14 +122,15 @@ def create(
     app.state.feed = Feed(home)
     app.state.metrics = ServerMetrics()
     mcp = _McpOnDemand(home, app.state.shutdown_signal)
-    app.router.routes.append(Route("/mcp", mcp))
+    app.router.routes += [*remote_verbs.ROUTES, Route("/mcp", mcp)]
     # The last one added is the outermost.
     app.add_middleware(UnexpectedErrorMiddleware)
     app.add_middleware(RequestMeter, metrics=app.state.metrics)
+    app.add_middleware(IdempotencyMiddleware)
     app.add_middleware(AuthMiddleware, authenticator=app.state.authenticator)
     app.add_middleware(
         SecurityMiddleware, hosts=(*hosts, app.state.authenticator.tokens.page_host), any_address=any_address,
-        limit=body_bytes, seconds=body_seconds,
+        limit=body_bytes, seconds=body_seconds, proxies=networks(proxies),
     )  # fmt: skip
     failures.install(app)
     app.openapi = partial(described, app)  # type: ignore[method-assign]
@@ -118,24 +139,29 @@ def create(
     return app
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def described(app: FastAPI) -> Json:
     """Return /openapi.json, made once: what FastAPI finds by itself, with our failures in place of its own, and how to
     authenticate."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, routes=app.routes, description=ABOUT)
+        found = get_openapi(
+            title=app.title, version=app.version, routes=app.routes, description=ABOUT, servers=[{"url": "/"}],
+            license_info={"name": "MIT", "identifier": "MIT"}, contact={"name": "Interlock"},
+        )  # fmt: skip
         schemas = found.setdefault("components", {}).setdefault("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         schemas["Failure"] = Failure.model_json_schema()
+        for name, example in EXAMPLES.items():
+            schemas[name]["examples"] = [example]
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         shape = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
         for path, methods in found["paths"].items():
             for operation in methods.values():
                 operation["responses"].pop("422", None)
-                if path not in OPEN:
-                    operation["security"] = [{"token": []}]
-                    for status, words in FAILURES.items():
-                        operation["responses"].setdefault(status, {"description": words, "content": shape})
+                operation["security"] = [] if path in OPEN else [{"token": []}]
+                for status in ("403",) if path in OPEN else FAILURES:  # 403: by a name that is not the server's.
+                    operation["responses"].setdefault(status, {"description": FAILURES[status], "content": shape})
+        found["tags"] = [{"name": tag, "description": words} for tag, words in TAGS.items()]
         app.openapi_schema = found
     return app.openapi_schema
 

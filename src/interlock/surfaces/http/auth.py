@@ -54,7 +54,7 @@ class HttpPrincipal:
     """Who is calling.
 
     Attributes:
-        team: the only team a member's token is valid in.
+        team: the only team the caller's token is valid in; a member's is.
         key: tells the caller's tokens and cookies apart.
         where: for a browser without script, where its forms count.
         origin: the run that the caller's process belongs to.
@@ -90,9 +90,8 @@ class Authenticator:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.tokens = home.tokens()
-        # Cookies of one host are shared by all its ports, and so by the servers of all homes of a machine.
-        self.cookie_name = f"interlock_{hashlib.sha256(home.path.encode()).hexdigest()[:12]}"
-        self._forms = os.urandom(32)
+        self.cookie_name = self.tokens.cookie_name
+        self._forms = self.tokens.form_secret or os.urandom(32)
 
     def caller(self, scope: Scope) -> HttpPrincipal:
         """Return who a request is from: a process of a run is that run's member, whatever token it carries.
@@ -110,6 +109,12 @@ class Authenticator:
         key = f"{origin.team}/{origin.member}/{origin.pid}"
         return HttpPrincipal(origin.member, "worker", HTTP, origin.team, key, origin=origin)
 
+    def at_hand(self, scope: Scope) -> bool:
+        """Whether `caller` has nothing to wait for: the connection is known, and no token has changed."""
+        known = scope.get("state", {}).get(CONNECTION, {})
+        secret = _bearer_of(Headers(scope=scope))
+        return "origin" in known and secret is not None and self.tokens.at_hand(secret)
+
     def origin(self, scope: Scope) -> RunOrigin | None:
         """Return the run that the process at the other end belongs to; looked up once for each connection."""
         client, server = scope.get("client"), scope.get("server")
@@ -126,11 +131,9 @@ class Authenticator:
         Raises:
             Unauthorized: an unknown caller.
         """
-        authorization = headers.get("authorization")
-        if authorization is not None:
-            scheme, _, secret = authorization.partition(" ")
-            if scheme.lower() == "bearer" and secret.strip():
-                return self._bearer(secret.strip())
+        authorization, secret = headers.get("authorization"), _bearer_of(headers)
+        if secret is not None:
+            return self._bearer(secret)
         cookie = self.cookie(headers)
         known = self.tokens.cookie(cookie) if authorization is None and cookie is not None else None
         if cookie is None or known is None:
@@ -144,7 +147,8 @@ class Authenticator:
 
     def _bearer(self, secret: str) -> HttpPrincipal:
         if self.tokens.is_admin(secret):
-            return HttpPrincipal(HUMAN, "admin", HTTP, key="admin")
+            # As on every other server that knows it.
+            return HttpPrincipal(HUMAN, "admin", HTTP, key=hashlib.sha256(secret.encode()).hexdigest()[:8])
         found = self.tokens.find(secret)
         if found is None:
             raise Unauthorized(f"That token is not valid here; perhaps it was revoked. {REFUSED}")
@@ -171,10 +175,17 @@ class Authenticator:
                 return found.value
         return None
 
-    def set_cookie(self, secret: str = "", seconds: float | None = None) -> str:
+    def set_cookie(self, scope: Scope, secret: str = "", seconds: float | None = None) -> str:
         """Return the header that gives a browser its cookie; with 0 seconds, that takes it away."""
         seconds = self.tokens.cookie_seconds if seconds is None else seconds
-        return f"{self.cookie_name}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds:.0f}"
+        secure = "; Secure" if scope["scheme"] == "https" else ""
+        return f"{self.cookie_name}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds:.0f}{secure}"
+
+
+def _bearer_of(headers: Headers) -> str | None:
+    """The token that a request brings."""
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() or None if scheme.lower() == "bearer" else None
 
 
 class AuthMiddleware:
@@ -187,8 +198,10 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN and not scope["path"].startswith(LINK):
             try:
-                # A thread, since the files of tokens may be on a slow disk.
-                found = await run_in_threadpool(self._authenticator.caller, scope)
+                caller = self._authenticator.caller
+                # Else in a thread: files of tokens may be on a slow disk, or on a server.
+                at_hand = self._authenticator.at_hand(scope)
+                found = caller(scope) if at_hand else await run_in_threadpool(caller, scope)
             except InterlockError as error:
                 await refuse(error, scope, receive, send)
                 return

@@ -16,12 +16,13 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 from fastapi import APIRouter, Header, Query, Request
@@ -33,7 +34,7 @@ from interlock.errors import InterlockError, InvalidRequest, LimitReached
 from interlock.model.event import Event
 from interlock.surfaces.http import responses
 from interlock.surfaces.http.mail import LARGEST
-from interlock.surfaces.http.request_context import Reader, RequestContext
+from interlock.surfaces.http.request_context import Reader
 from interlock.surfaces.http.responses import answer, documented
 from interlock.surfaces.http.types import TeamName
 
@@ -81,36 +82,48 @@ async def of_all_teams(
     absent for what comes from now on. `Last-Event-ID` wins over it."""
     text = last_event_id or after
     positions = None if text is None else parse_cursor(text)
-    if request.app.state.feed.readers >= MOST_READERS:
-        raise LimitReached(f"{MOST_READERS} streams are open, which is the limit. Close one, and try again.")
+    own = context.principal.team
     return EventSourceResponse(
-        _lines(request, context, positions),
+        _lines(reading(request, positions, lambda team: own in (None, team))),
         ping=HEARTBEAT,
         ping_message_factory=lambda: ServerSentEvent(comment="heartbeat"),
         send_timeout=SEND_SECONDS,
     )
 
 
-async def _lines(
-    request: Request, context: RequestContext, positions: dict[bytes, int] | None
-) -> AsyncIterator[ServerSentEvent]:
-    state, own = request.app.state, context.principal.team
+def reading(
+    request: Request, positions: Mapping[bytes, int] | None, may_see: Callable[[str], bool]
+) -> AsyncGenerator[FeedItem]:
+    """Read the server's feed (see `Feed.read`) for as long as the caller of a request is known.
+
+    Raises:
+        LimitReached: so many read already.
+    """
+    feed, authenticator = request.app.state.feed, request.app.state.authenticator
+    if feed.readers >= MOST_READERS:
+        raise LimitReached(f"{MOST_READERS} streams are open, which is the limit. Close one, and try again.")
 
     def may_stay() -> bool:
         try:
-            state.authenticator.principal(request.headers)
+            authenticator.principal(request.headers)
         except InterlockError:
             return False  # Its token was revoked.
         return True
 
-    async for item in state.feed.read(positions, lambda team: own in (None, team), may_stay):
-        if item.event is None:
-            # No data: a browser fires nothing, but knows its place when the connection breaks before the first event.
-            yield ServerSentEvent(id=item.cursor, retry=RETRY_MS, comment="connected")
-        else:
-            shown = {"team": item.team, **item.event.as_dict()}
-            text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-            yield ServerSentEvent(text, id=item.cursor)
+    found: AsyncGenerator[FeedItem] = feed.read(positions, may_see, may_stay)
+    return found
+
+
+async def _lines(items: AsyncGenerator[FeedItem]) -> AsyncIterator[ServerSentEvent]:
+    async with aclosing(items):
+        async for item in items:
+            if item.event is None:
+                # No data: a browser fires nothing, but knows its place when the connection breaks before an event.
+                yield ServerSentEvent(id=item.cursor, retry=RETRY_MS, comment="connected")
+            else:
+                shown = {"team": item.team, **item.event.as_dict()}
+                text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+                yield ServerSentEvent(text, id=item.cursor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +214,7 @@ class Feed:
 
     async def read(
         self, positions: Mapping[bytes, int] | None, may_see: Callable[[str], bool], may_stay: Callable[[], bool]
-    ) -> AsyncIterator[FeedItem]:
+    ) -> AsyncGenerator[FeedItem]:
         """Yield events after `positions`, and then as they come, until the feed is closed.
 
         Args:
@@ -227,6 +240,8 @@ class Feed:
                     for event in events:
                         places[watched.key] = event.seq
                         yield FeedItem(name, event, write_cursor(places))
+                        # That a reader has left is noticed between two lines, not after a whole page of them.
+                        await anyio.lowlevel.checkpoint()
                     if len(events) == AT_ONCE:
                         reader.wake(name)
                 if not self.closed:

@@ -1,13 +1,23 @@
-"""Every failure as the contract shows it: `{"error": code, "message": sentence, …details}` and its status."""
+"""Every failure as the contract shows it: `{"error": code, "message": sentence, …details}` and its status.
+
+A browser that is not signed in gets no file of ours, so the page it is shown, and the one that signs it in, carry
+their own style and script, and a policy that knows those by their hashes.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -16,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock import errors
 from interlock.errors import InterlockError
-from interlock.surfaces.http import error_pages
 from interlock.surfaces.http.responses import answer
 
 STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
@@ -50,9 +59,49 @@ CONNECTION = "connection"
 """Where the state of a request holds what is known of its connection."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-NOT_PAGES = ("/api", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")
+NOT_PAGES = ("/api", "/a2a/", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")
+
+FILES = Path(__file__).parent / "pages"
+STYLE, SCRIPT = (FILES / "page.css").read_text(), (FILES / "sign_in.js").read_text()
+"""The script keeps the key of this browser where only pages of this origin, port included, find it."""
+TEMPLATE = Environment(loader=FileSystemLoader(FILES), autoescape=True).get_template("page.html")
+TITLES = {401: "Sign in with a link", 404: "Nothing here"}
 
 log = logging.getLogger("interlock.http")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _policy(forms: str, more: str = "") -> str:
+    return (
+        f"default-src 'none'; style-src {_hash(STYLE)}; img-src data:; form-action '{forms}'; base-uri 'none'; "
+        f"frame-ancestors 'none'{more}"
+    )
+
+
+POLICY = _policy("none")
+SIGN_IN_POLICY = _policy("self", f"; connect-src 'self'; script-src {_hash(SCRIPT)}")
+
+
+def sign_in_page() -> HTMLResponse:
+    """Return the page that a link leads to; its button, or its script, signs the browser in."""
+    html = TEMPLATE.render(title="Sign in", style=STYLE, script=SCRIPT)
+    return HTMLResponse(html, headers={"content-security-policy": SIGN_IN_POLICY})
+
+
+def page(status: int, message: str, headers: dict[str, str], *, link: bool = False) -> HTMLResponse:
+    """Return the page that says why something was not done, and what to do.
+
+    Args:
+        message: may hold `code`.
+        link: the browser followed a link that is not valid any more.
+    """
+    said = Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(message))))
+    title = TITLES.get(status, "That did not work")
+    html = TEMPLATE.render(title=title, style=STYLE, status=status, message=said, link=link)
+    return HTMLResponse(html, status, {**headers, "content-security-policy": POLICY})
 
 
 def status_of(error: InterlockError) -> int:
@@ -80,7 +129,7 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
     if status == 401 and scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]:
         # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
         return HTMLResponse(AGAIN, status)
-    return error_pages.page(status, error.message, headers, link=scope["path"].startswith("/open/"))
+    return page(status, error.message, headers, link=scope["path"].startswith("/open/"))
 
 
 async def refuse(error: InterlockError, scope: Scope, receive: Receive, send: Send) -> None:

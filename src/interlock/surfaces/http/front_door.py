@@ -15,12 +15,11 @@ from interlock.model.task import FRONT_DOOR
 from interlock.surfaces.http import requests, responses
 from interlock.surfaces.http.request_context import Admin, Operator, Reader, RequestContext, slow
 from interlock.surfaces.http.responses import answer, documented, front_door_task
-from interlock.surfaces.http.types import TeamName
+from interlock.surfaces.http.types import Limit, TeamName
 
-router = APIRouter(prefix="/api", tags=["front door"])
+router = APIRouter(prefix="/api", tags=["projects and chat"])
 
 Offset = Annotated[int, Query(ge=0, le=1_000_000_000)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
 GROUPS = documented(responses.TaskGroupPage)
 GROUP_TASKS = documented(responses.GroupTasks)
 ONE = documented(responses.FrontDoorTask)
@@ -32,12 +31,13 @@ REPLIED = documented(responses.ReplyResult)
 def projects(context: Reader) -> Response:
     """All projects."""
     own = context.principal.team
-    return answer({"projects": [project for project in context.home.projects() if own in (None, project["id"])]})
+    return answer({"projects": [project for project in context.home.projects() if own in (None, project.id)]})
 
 
 @router.post("/projects", status_code=201, responses=documented(responses.Project, 201))
 def create_project(context: Admin, new: requests.NewProject) -> Response:
     """Create a project."""
+    context.need_home()
     return answer(context.home.create_project(new.id, new.workdir), 201)
 
 
@@ -45,6 +45,7 @@ def create_project(context: Admin, new: requests.NewProject) -> Response:
 @slow
 def chat(context: Operator, project: TeamName, said: requests.ChatMessage) -> Response:
     """Say something: it makes exactly one task of its session's group, or fails."""
+    context.check(project)
     made = context.home.chat(
         project, said.content, session_id=said.session_id, task_type=said.task_type, by=context.name,
         face=context.principal.face,

@@ -5,6 +5,8 @@ Whether anybody read an answer, only its reader can say (decisions 5 and 50).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import anyio
@@ -15,23 +17,24 @@ from starlette.responses import Response
 from interlock.app.mail import Mail
 from interlock.app.team import Team
 from interlock.errors import InterlockError
+from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.surfaces.http import requests, responses
 from interlock.surfaces.http.request_context import Reader, Worker
 from interlock.surfaces.http.responses import answer, documented
-from interlock.surfaces.http.types import TeamName
+from interlock.surfaces.http.types import Limit, TeamName
+from interlock.surfaces.http.verbs import VerbRoute, add
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipt
 from interlock.surfaces.mcp.threads import in_thread
 
-router = APIRouter(prefix="/api/teams/{team}", tags=["messages"])
+router = APIRouter(prefix="/api/teams/{team}")
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
 LARGEST = 2**53 - 1
 """The largest number that every reader of JSON keeps exactly."""
 RECEIVERS = anyio.CapacityLimiter(100)
 
 
-@router.get("/messages", responses=documented(responses.MessageList))
+@router.get("/messages", tags=["messages"], responses=documented(responses.MessageList))
 def history(
     context: Reader,
     team: TeamName,
@@ -40,26 +43,20 @@ def history(
     before: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
 ) -> Response:
     """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own."""
-    if member is None and context.principal.team is not None:
+    if member is None and context.principal.role == "worker":
         member = context.name
     context.own_mail_only(member)
     found = context.team(team).history(member=member, limit=limit, before=before)
     return answer({"messages": found})
 
 
-@router.post("/messages", status_code=201, responses=documented(responses.MessageDocument, 201))
-def send(context: Worker, team: TeamName, new: requests.NewMessage) -> Response:
-    """Send one message. `client_id` makes a repeated send harmless."""
-    return answer(context.acting(team, new.by).send(**new.given()), 201)
+add(router, "messages", (
+    VerbRoute("/messages", responses.MessageDocument, Worker, "send", status=201),
+    VerbRoute("/broadcast", responses.Broadcast, Worker, status=201),
+))  # fmt: skip
 
 
-@router.post("/broadcast", status_code=201, responses=documented(responses.Broadcast, 201))
-def broadcast(context: Worker, team: TeamName, new: requests.NewBroadcast) -> Response:
-    """Send to all members but the sender."""
-    return answer(context.acting(team, new.by).broadcast(**new.given()), 201)
-
-
-@router.get("/inbox/{member}", responses=documented(responses.Inbox))
+@router.get("/inbox/{member}", tags=["messages"], responses=documented(responses.Inbox))
 def inbox(
     context: Reader,
     team: TeamName,
@@ -76,27 +73,37 @@ def inbox(
     return answer({"messages": [_shown(message) for message in shown], "next": more})
 
 
-@router.post("/inbox/{member}/receive", responses=documented(responses.Received))
+@router.post("/inbox/{member}/receive", tags=["messages"], responses=documented(responses.Received))
 async def receive(
     request: Request, context: Worker, team: TeamName, member: str, wanted: requests.ReceiveRequest
 ) -> Response:
     """Hand over the member's mail to this session. What was handed over before and never acknowledged, to this session
     or another, comes again with `redelivered`: a reader that died with it lost none. Members receive their own."""
     wait = None if wanted.wait_ms is None else wanted.wait_ms / 1000
+    acting = partial(context.acting, team, member, wanted.session)
+    mail = await hand_over(request, acting, wait=wait, urgent_only=wanted.urgent_only, again=True)
+    if mail is None:
+        return answer({"messages": [], "timed_out": True})
+    return answer({"messages": [_shown(message) for message in mail.messages], "timed_out": mail.timed_out})
+
+
+async def hand_over(request: Request, acting: Callable[[], Team], **how: Any) -> Mail | None:
+    """Hand over the mail of whom `acting` opens, as `Team.mail` does; null where the server ends or the caller is gone,
+    and it went back.
+
+    Raises:
+        InterlockError: what the verb, or opening the team, raises.
+    """
     receipt = DeliveryReceipt()
-
-    def hand_over(found: Team) -> Mail:
-        return receipt.begin(found.mail(wait=wait, urgent_only=wanted.urgent_only, again=True))
-
     mail: Mail | None = None
     refused: InterlockError | None = None
 
     async def take(group: anyio.abc.TaskGroup) -> None:
         nonlocal mail, refused
         try:
-            found = await in_thread(context.acting, team, member, wanted.session)
+            found = await in_thread(acting)
             async with RECEIVERS:
-                mail = await in_thread(hand_over, found)
+                mail = await in_thread(lambda: receipt.begin(found.mail(**how)))
         except InterlockError as error:
             refused = error
         group.cancel_scope.cancel()
@@ -123,12 +130,10 @@ async def receive(
             await in_thread(receipt.end, handed_over)
     if refused is not None:
         raise refused
-    if mail is None:
-        return answer({"messages": [], "timed_out": True})
-    return answer({"messages": [_shown(message) for message in mail.messages], "timed_out": mail.timed_out})
+    return mail
 
 
-@router.post("/inbox/{member}/ack", responses=documented(responses.Acknowledged))
+@router.post("/inbox/{member}/ack", tags=["messages"], responses=documented(responses.Acknowledged))
 def ack(context: Worker, team: TeamName, member: str, seen: requests.Acknowledgement) -> Response:
     """Say that these messages were dealt with, so that they are not handed over again. Saying it twice is harmless;
     `unknown` lists ids of no message that was handed over to this member."""
@@ -136,5 +141,5 @@ def ack(context: Worker, team: TeamName, member: str, seen: requests.Acknowledge
     return answer({"acknowledged": known, "unknown": [id for id in dict.fromkeys(seen.ids) if id not in known]})
 
 
-def _shown(message: Message) -> dict[str, Any]:
+def _shown(message: Message) -> Json:
     return {**message.as_dict(), "attempt": message.attempt}

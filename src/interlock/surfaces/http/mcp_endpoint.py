@@ -16,15 +16,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import anyio.abc
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
@@ -34,9 +31,8 @@ from interlock.surfaces.http.auth import PAGE, HttpPrincipal
 from interlock.surfaces.http.failures import refuse
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.delivery_receipt import REMEMBERED, DeliveryReceipts
-from interlock.surfaces.mcp.server import INSTRUCTIONS, Context, ToolServer
+from interlock.surfaces.mcp.server import INSTRUCTIONS, Context, ToolServer, protocol_server
 from interlock.surfaces.mcp.threads import in_thread
-from interlock.version import __version__
 
 FACE = "mcp-http"
 IDLE_SECONDS = 1800.0
@@ -79,15 +75,8 @@ class McpEndpoint:
         self._home = home
         self._shutdown = shutdown
         self._clients: dict[tuple[str, ...], McpClient] = {}
-        server: Server[Any] = Server(
-            "interlock",
-            version=__version__,
-            instructions=ABOUT + INSTRUCTIONS,
-            on_list_tools=_list_tools,
-            on_call_tool=_call_tool,
-        )
         self._manager = StreamableHTTPSessionManager(
-            server, session_idle_timeout=IDLE_SECONDS, max_sessions=MOST_SESSIONS
+            protocol_server(_tools, ABOUT + INSTRUCTIONS), session_idle_timeout=IDLE_SECONDS, max_sessions=MOST_SESSIONS
         )
 
     @asynccontextmanager
@@ -193,7 +182,7 @@ class McpEndpoint:
         if known is None:
             connection = Connection(
                 self._home, team, member, session, given=own is not None, face=FACE,
-                person=principal.team is None and member == principal.name, origin=principal.origin,
+                person=principal.role != "worker" and member == principal.name, origin=principal.origin,
             )  # fmt: skip
             connection.adopt(self._home.team(team))
             known = self._clients.setdefault(key, McpClient(connection, bool(wire)))
@@ -223,11 +212,3 @@ def _tools(context: Context) -> ToolServer:
     assert context.request is not None
     found: ToolServer = context.request.scope["state"]["tools"]
     return found
-
-
-async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-    return await _tools(context).list_tools(context, params)
-
-
-async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    return await _tools(context).call_tool(context, params)

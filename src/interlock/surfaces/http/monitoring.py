@@ -50,7 +50,8 @@ def metrics(request: Request, context: Reader) -> Response:
     """Numbers for Prometheus."""
     state = request.app.state
     state.metrics.streams.set(state.feed.readers)
-    state.metrics.memory.set(_peak_memory())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    state.metrics.memory.set(peak if sys.platform == "darwin" else peak * 1024)
     teams = CollectorRegistry()
     teams.register(_TeamCollector(context))
     return Response(generate_latest(state.metrics.registry) + generate_latest(teams), media_type=TEXT)
@@ -117,14 +118,9 @@ class _TeamCollector(Collector):
             except InterlockError:
                 continue  # Deleted this instant, or busy: the next scrape has it.
             for state in STATES:
-                tasks.add_metric((name, state), described["task_counts"].get(state, 0))
-            members.add_metric((name,), len(described["members"]))
+                tasks.add_metric((name, state), described.task_counts.get(state, 0))
+            members.add_metric((name,), len(described.members))
             questions.add_metric((name,), asked)
             events.add_metric((name,), head)
         yield GaugeMetricFamily("interlock_teams", "Teams.", len(names))
         yield from (tasks, members, questions, events)
-
-
-def _peak_memory() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

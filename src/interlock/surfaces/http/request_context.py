@@ -23,7 +23,7 @@ SLOW_VERBS = anyio.CapacityLimiter(100)
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request's caller. Members see their own team only."""
+    """One request's caller. Members, and people whose token says so, see one team only."""
 
     home: Home
     principal: HttpPrincipal
@@ -35,7 +35,7 @@ class RequestContext:
 
     def teams(self) -> list[str]:
         """Return the names of the teams the caller may see."""
-        return [name for name in self.home.teams() if self.principal.team in (None, name)]
+        return self.home.teams(within=self.principal.team)
 
     def check(self, team: str) -> None:
         """Refuse a team that the caller's token is not valid in.
@@ -45,6 +45,11 @@ class RequestContext:
         """
         if self.principal.team not in (None, team):
             raise TeamNotFound(f"Team {team!r} not found: your token is for {self.principal.team}.", team=team)
+
+    def need_home(self) -> None:
+        """Refuse what concerns more than the one team of the caller's token. Raises Forbidden."""
+        if self.principal.team is not None:
+            raise Forbidden(f"This token is for {self.principal.team} only.", team=self.principal.team)
 
     def project(self, asked: str | None) -> str | None:
         """Return the project to look in: the one asked for; for a member, only its own team.
@@ -57,34 +62,42 @@ class RequestContext:
         self.check(asked)
         return asked
 
-    def team(self, name: str, session: str | None = None) -> Team:
-        """Return a team, acting as the caller, in that session of it.
+    def team(self, name: str, session: str | None = None, run: int | None = None) -> Team:
+        """Return a team, acting as the caller, in that session of it, for that run.
 
         Raises:
             TeamNotFound, InvalidTeamName: there is none, or the caller may not see it.
         """
         self.check(name)
         principal = self.principal
+        if principal.role == "machine":
+            return self.home.team(name).for_machine()
         return self.home.team(name).acting(
-            self.name, session=session, face=principal.face, person=principal.team is None, origin=principal.origin
-        )
+            self.name, session=session, run=run, face=principal.face, person=principal.role != "worker",
+            origin=principal.origin,
+        )  # fmt: skip
 
-    def acting(self, team: str, by: str | None = None, session: str | None = None) -> Team:
+    def acting(self, team: str, by: str | None = None, session: str | None = None, run: int | None = None) -> Team:
         """Return a team for a verb that changes something, acting as `by`, by default as the caller.
 
         Raises:
             Forbidden: `by` is someone other than the caller, who is not an admin.
             TeamNotFound, InvalidTeamName, MemberNotFound: as `team`.
         """
-        if by is None or by == self.name:
-            return self.team(team, session)
-        if self.principal.role != "admin":
+        name = self.named(by)
+        if name == self.name:
+            return self.team(team, session, run)
+        return self.team(team).acting(name, session=session, run=run, face=self.principal.face)
+
+    def named(self, by: str | None) -> str:
+        """Return whom the caller acts as: itself, or, for an admin, whom it names. Raises Forbidden."""
+        if by is not None and by != self.name and self.principal.role != "admin":
             raise Forbidden(f"This token acts as {self.name} only, not as {by}.", member=by)
-        return self.team(team).acting(by, session=session, face=self.principal.face)
+        return by or self.name
 
     def own_mail_only(self, member: str | None) -> None:
         """Refuse a member the mail of others. Raises Forbidden."""
-        if self.principal.team is not None and member != self.name:
+        if self.principal.role == "worker" and member != self.name:
             raise Forbidden(f"This token shows the messages of {self.name} only.", member=member)
 
 
@@ -102,6 +115,13 @@ def _for_roles(*roles: str) -> Any:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidRequest(f"The parameter {name[:80]!r} is given twice; say it once.", field=name[:80])
+        # Pages read their own query, which others link to; of the API nothing that was asked for is passed over.
+        if request.url.path.startswith("/api/"):
+            route = request.scope["route"].dependant
+            known = [field.alias for one in (route, *route.dependencies) for field in one.query_params]
+            for name in (name for name in names if name not in known):
+                said = f"it takes {', '.join(known)}" if known else "it takes none"
+                raise InvalidRequest(f"There is no parameter {name[:80]!r} here; {said}.", field=name[:80])
         return RequestContext(request.app.state.home, principal)
 
     return Depends(enter)

@@ -7,18 +7,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.json_schema import SkipJsonSchema
 
+from interlock.model.json import Json
 from interlock.model.names import FULL
 from interlock.model.task import task_fields
 from interlock.surfaces.http.types import (
     AgentId,
-    Body,
     ChatSession,
     Commands,
     Full,
     Label,
     Line,
     MemberStatus,
-    MessageType,
     NewName,
     Permissions,
     Policy,
@@ -37,7 +36,7 @@ from interlock.surfaces.http.types import (
 class StrictRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
-    def given(self, *without: str) -> dict[str, Any]:
+    def given(self, *without: str) -> Json:
         """Return the fields that were given, but those named."""
         return {name: getattr(self, name) for name in self.model_fields_set if name not in ("by", *without)}
 
@@ -92,12 +91,12 @@ class ResumeRequest(MemberRequest):
 
 def _of_task(*, edit: bool) -> type[MemberRequest]:
     """Return a model of the fields of a new task, or of an edit of one; the verbs enforce their bounds."""
-    made: dict[str, Any] = {}
+    made: Json = {}
     for name, field in task_fields().items():
         if not (edit and field.fixed):
             kind: Any = Annotated[(Whole if field.kind is int else field.kind), WithJsonSchema(field.schema())]
-            optional = edit or field.optional
-            made[field.column if edit else name] = (kind | None if optional else kind, None if edit else field.default)
+            default = Field(default_factory=lambda: None) if edit else field.default
+            made[field.column if edit else name] = (kind | None if field.optional else kind, default)
     return create_model("TaskFields", __base__=MemberRequest, **made)
 
 
@@ -106,66 +105,26 @@ class NewTask(_of_task(edit=False)):  # type: ignore[misc]
 
 
 class TaskEdit(_of_task(edit=True)):  # type: ignore[misc]
-    subject: Line | None = None
-    log: Saying | None = None
-    status: MemberStatus | None = None
+    """At least one field beside `by`."""
 
+    model_config = ConfigDict(
+        json_schema_extra=lambda schema: schema.update(
+            anyOf=[{"required": [name]} for name in schema["properties"] if name != "by"]
+        )
+    )
 
-class ClaimRequest(MemberRequest):
-    force: bool = False
-    take_over: bool = False
-
-
-class DependencyChange(MemberRequest):
-    on: Full
-    remove: bool = False
-
-
-class OptionalReason(MemberRequest):
-    reason: Body | None = None
-
-
-class RequiredReason(MemberRequest):
-    reason: Saying
-
-
-class OptionalSummary(MemberRequest):
-    summary: Body | None = None
-
-
-class CancelRequest(OptionalReason):
-    cascade: bool = False
-
-
-class AssignRequest(MemberRequest):
-    """`null` frees the task."""
-
-    to: Text | None
+    subject: Line = Field(default_factory=lambda: "")
+    log: Saying = Field(default_factory=lambda: "")
+    status: MemberStatus = Field(default_factory=lambda: "")
 
 
 class NewQuestion(MemberRequest):
-    task_id: Full
+    task: Full = Field(alias="task_id")
     text: Full
     options: list[Text] = Field(default_factory=list)
     default: Text | None = None
     context: Text | None = None
     reversible: bool = False
-
-
-class NewBroadcast(MemberRequest):
-    content: Full
-    summary: Text | None = None
-    client_id: Full | None = None
-
-
-class NewMessage(NewBroadcast):
-    to: Text
-    type: MessageType = "message"
-    urgent: bool = False
-    request_id: Text | None = None
-    approve: bool | None = None
-    reason: Text | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class ReceiveRequest(StrictRequest):
@@ -184,11 +143,6 @@ class Acknowledgement(StrictRequest):
     ids: list[Text] = Field(json_schema_extra={"maxItems": 1000})
 
 
-class ShutdownRequest(MemberRequest):
-    member: Text | None = None
-    reason: Text | None = None
-
-
 class ShutdownAnswer(MemberRequest):
     """A refusal needs a reason."""
 
@@ -204,12 +158,12 @@ class ShutdownAnswer(MemberRequest):
     reason: Text | None = None
 
 
-class MergeRequest(StrictRequest):
+class MergeRequest(MemberRequest):
     """Either `tasks` or `all`."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [
+            "anyOf": [
                 {"required": ["tasks"], "properties": {"tasks": {"minItems": 1}, "all": {"const": False}}},
                 {"required": ["all"], "properties": {"tasks": {"maxItems": 0}, "all": {"const": True}}},
             ]
@@ -217,7 +171,7 @@ class MergeRequest(StrictRequest):
     )
 
     tasks: list[Full] = Field(default_factory=list)
-    all: bool = False
+    everything: bool = Field(False, alias="all")
     into: Full | None = None
     dry_run: bool = False
 
@@ -256,7 +210,7 @@ class RollbackRequest(StrictRequest):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [
+            "anyOf": [
                 {"required": ["to"], "properties": {"to": {"not": {"type": "null"}}, "undo": {"const": False}}},
                 {
                     "required": ["undo"],
@@ -270,3 +224,40 @@ class RollbackRequest(StrictRequest):
     include: list[Text] = Field(default_factory=list)
     dry_run: bool = False
     undo: bool = False
+
+
+EXAMPLES: Json = {
+    "Acknowledgement": {"session": "s-1", "ids": ["M-4f1c"]},
+    "ApproveRequest": {"summary": "Clear, and tested."},
+    "AssignRequest": {"to": "ada"},
+    "BlockRequest": {"reason": "credentials.txt is missing"},
+    "BroadcastRequest": {"content": "The API is frozen until Friday."},
+    "CancelRequest": {"reason": "Done elsewhere."},
+    "ChatMessage": {"content": "Add a --json option to every command", "session_id": "office"},
+    "ClaimRequest": {"by": "ada"},
+    "CompleteRequest": {"by": "ada", "summary": "The parser reads quoted fields."},
+    "DependRequest": {"on": "lexer"},
+    "MemberRequest": {"by": "ada"},
+    "MergeRequest": {"tasks": ["parser"], "into": "main"},
+    "NewMember": {"name": "ada", "agent": "claude", "permissions": "workspace"},
+    "NewProject": {"id": "shop", "workdir": "/srv/shop"},
+    "NewQuestion": {"task_id": "parser", "text": "Which port?", "options": ["80", "8080"]},
+    "NewQueueEntry": {"team": "shop", "what": "/bmad:bmm:workflows:dev-story"},
+    "NewTask": {"subject": "Write the parser", "verify": "pytest -q tests/test_parser.py", "blocked_by": ["lexer"]},
+    "NewTeam": {"name": "shop", "workdir": "/srv/shop"},
+    "NewWorkflow": {"team": "shop", "skill": "dev-story", "brief": "Story 1.2"},
+    "PauseRequest": {"member": "ada", "reason": "Its limit is used up."},
+    "ReceiveRequest": {"session": "s-1"},
+    "RejectRequest": {"reason": "The tests do not cover empty input."},
+    "ReleaseRequest": {"reason": "Somebody else knows this better."},
+    "Reply": {"reply": "Use the staging database.", "question_id": "Q-2e5f31483237"},
+    "RequestShutdownRequest": {"member": "ada"},
+    "ResumeRequest": {"member": "ada"},
+    "RollbackRequest": {"to": 3, "dry_run": True},
+    "SendRequest": {"to": "ada", "content": "The lexer is merged."},
+    "ShutdownAnswer": {"approve": True},
+    "TaskEdit": {"priority": "high"},
+    "WorkflowAdjustment": {"said": "ask before you delete files"},
+    "WorkflowFeedback": {"text": "Fewer questions, please."},
+}
+"""An example of each body that a request may have, by the name of its schema in /openapi.json."""

@@ -12,15 +12,15 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import Response
 
-from interlock.model import message, question, run, task, team
+from interlock.model import group, message, question, run, task, team, views
 from interlock.model.event import Event
-from interlock.model.json import json_form
+from interlock.model.json import Json, json_form
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import FRONT_DOOR, Task
 
 MEDIA_TYPE = "application/json"
-Documented = dict[int | str, dict[str, Any]]
+Documented = dict[int | str, Json]
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -35,7 +35,7 @@ def documented(model: type[BaseModel], status: int = 200) -> Documented:
     return {status: {"model": model}}
 
 
-def front_door_task(found: Task) -> dict[str, Any]:
+def front_door_task(found: Task) -> Json:
     """Return a task in the front door's words (contract, Task states, third column)."""
     return {
         **found.as_dict(),
@@ -60,7 +60,7 @@ class OpenDocument(Document):
 
 def _of(name: str, base: type[Document] = Document, /, **fields: Any) -> type[Document]:
     """Return a document of these required fields."""
-    required: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
+    required: Json = {key: (kind, ...) for key, kind in fields.items()}
     return create_model(name, __base__=base, **required)
 
 
@@ -90,9 +90,11 @@ FrontDoorTask = _of(
     task_type=str | None, show_reply_ui=bool,
 )  # fmt: skip
 RunDocument = _shown("RunDocument", run.Run, run.SHOWN)
-Artifact = _shown("Artifact", run.Artifact, run.ARTIFACT, file=str | None)
+Artifact = _shown("Artifact", run.Artifact, run.ARTIFACT)
 MemberDocument = _shown("MemberDocument", team.Member, team.MEMBER)
-TeamDocument = _shown("TeamDocument", team.Team, team.TEAM, members=_many(MemberDocument), task_counts=dict[str, int])
+TeamDocument = _shown(
+    "TeamDocument", team.TeamRecord, team.TEAM, members=_many(MemberDocument), task_counts=dict[str, int]
+)
 MessageDocument = _shown("MessageDocument", Message, message.SHOWN)
 InboxMessage = _of("InboxMessage", MessageDocument, attempt=int)
 EventDocument = _shown("EventDocument", Event, Event.__slots__)
@@ -105,7 +107,7 @@ class ProtocolResult(Document):
     type: str | None
     task_id: str | None
     reason: str | None = None
-    errors: list[dict[str, Any]] = []
+    errors: list[Json] = []
     applied: bool | None = None
     state: str | None = None
 
@@ -172,21 +174,18 @@ Acknowledged = _of("Acknowledged", acknowledged=list[str], unknown=list[str])
 QuestionList = _of("QuestionList", questions=_many(QuestionDocument))
 ConversationDocument = _of("ConversationDocument", conversation=_many(ConversationEntry))
 EventList = _of("EventList", events=_many(EventDocument), next=int)
-SessionResults = _of("SessionResults", results=list[dict[str, Any]])
-Project = _of("Project", id=str, workdir=str | None, created_at=str, task_counts=dict[str, int])
+SessionResults = _of("SessionResults", results=list[Json])
+Project = _shown("Project", group.Project, group.Project.__slots__)
 ProjectList = _of("ProjectList", projects=_many(Project))
-ChatResult = _of("ChatResult", task_id=str, task_group_id=str, session_id=str, status=str)
-TaskGroup = _of(
-    "TaskGroup", task_group_id=str, session_id=str, project_id=str, task_count=int, status_counts=dict[str, int],
-    latest_status=str | None, latest_task_id=str | None, first_prompt=str, created_at=str, updated_at=str,
-)  # fmt: skip
+ChatResult = _shown("ChatResult", group.ChatResult, group.CHAT)
+TaskGroup = _shown("TaskGroup", group.Group, group.SHOWN)
 TaskGroupPage = _of("TaskGroupPage", task_groups=_many(TaskGroup), total_count=int)
 GroupTasks = _of("GroupTasks", task_group_id=str, tasks=_many(FrontDoorTask))
 ArtifactList = _of("ArtifactList", artifacts=_many(Artifact))
-Diff = _shown("Diff", run.TaskDiff, run.TaskDiff.__slots__)
-MergeResult = _shown("MergeResult", run.MergeResult, run.MergeResult.__slots__, tasks=list[dict[str, Any]])
+Diff = _shown("Diff", views.TaskDiff, views.TaskDiff.__slots__)
+MergeResult = _shown("MergeResult", views.MergeResult, views.MergeResult.__slots__, tasks=list[Json])
 WorkflowList = _of("WorkflowList", workflows=_many(WorkflowDocument))
-CheckpointList = _of("CheckpointList", checkpoints=list[dict[str, Any]])
+CheckpointList = _of("CheckpointList", checkpoints=list[Json])
 PreferenceList = _of("PreferenceList", preferences=_many(PreferenceDocument))
 QueueEntry = _of("QueueEntry", position=int, task_id=str, skill=str, priority=str)
 QueueList = _of("QueueList", queue=_many(QueueEntry))

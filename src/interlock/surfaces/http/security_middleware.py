@@ -4,6 +4,8 @@
   would then count as ours; with our own names only, they do not.
 * **Origin**, where a browser sends one with a request that changes something, must be the address it came in by, and
   `Sec-Fetch-Site` must not say that another site sent it. Programs send neither.
+* **Proxies**: what the setting `http_proxies` names may say by which scheme and host it was called, and nobody else.
+  `X-Forwarded-For` is never read: a process of a run could say so as well, to hide that it is one.
 * **Size**: a body is read to at most `limit` bytes, announced or not. **Time**: all of it must come within `seconds`.
 
 Starlette's TrustedHostMiddleware would do for the names alone: it knows no bare addresses, and answers in plain text.
@@ -18,9 +20,10 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.errors import Forbidden, InterlockError, RequestTooLarge, RequestTooSlow
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, RequestTooLarge, RequestTooSlow
 from interlock.surfaces.http.failures import refuse
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 BODY_BYTES = 4 * 1_048_576
 BODY_SECONDS = 60.0
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -48,8 +51,12 @@ class SecurityMiddleware:
         any_address: also accept any IP address, which no foreign name can be made to look like.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], any_address: bool, limit: int, seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], any_address: bool, limit: int, seconds: float,
+        proxies: Collection[Network] = (),
+    ) -> None:  # fmt: skip
         self._app = app
+        self._proxies = proxies
         self._any_address = any_address
         self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
         self._limit = limit
@@ -59,6 +66,8 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        _forwarded(scope, self._proxies)
 
         async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -125,6 +134,29 @@ class _BoundedBody:
         if self._count > self._limit:
             raise _too_large(self._limit)
         return message
+
+
+def networks(text: str) -> list[Network]:
+    """The addresses and networks that a setting lists. Raises InvalidRequest."""
+    try:
+        return [ipaddress.ip_network(word) for word in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise InvalidRequest(f"The setting http_proxies: {error}.", field="http_proxies") from None
+
+
+def _forwarded(scope: Scope, proxies: Collection[Network]) -> None:
+    """Take the scheme and host by which a proxy of ours was called for those of this request."""
+    client = scope.get("client")
+    if not proxies or client is None or not any(ipaddress.ip_address(client[0]) in one for one in proxies):
+        return
+    headers = MutableHeaders(scope=scope)
+    # The last of several is what the nearest proxy says.
+    scheme = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    host = headers.get("x-forwarded-host", "").rpartition(",")[2].strip()
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme
+    if host and len(headers.getlist("host")) == 1:
+        headers["host"] = host
 
 
 def _too_large(limit: int) -> InterlockError:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from interlock.errors import Unauthorized
-from interlock.surfaces.http import error_pages, responses
+from interlock.surfaces.http import failures, responses
 from interlock.surfaces.http.auth import LINK, Authenticator
 from interlock.surfaces.http.request_context import Reader
 from interlock.surfaces.http.responses import answer, documented
@@ -27,7 +27,7 @@ def open_link(code: str, request: Request) -> Response:
     authenticator: Authenticator = request.app.state.authenticator
     if not authenticator.tokens.is_code(code):
         raise Unauthorized(USED)
-    return error_pages.sign_in_page()
+    return failures.sign_in_page()
 
 
 @router.post(LINK + "{code}", include_in_schema=False)
@@ -41,7 +41,7 @@ def redeem(code: str, request: Request) -> Response:
     if found is None:
         raise Unauthorized(USED)
     secret, key = found
-    headers = {"set-cookie": authenticator.set_cookie(secret)}
+    headers = {"set-cookie": authenticator.set_cookie(request.scope, secret)}
     return answer({"key": key}, headers=headers) if scripted else Response(None, 303, {"location": "/", **headers})
 
 
@@ -52,4 +52,6 @@ def sign_out(request: Request, context: Reader) -> Response:
     secret = authenticator.cookie(request.headers)
     if secret is not None:
         authenticator.tokens.forget_cookie(secret)
-    return answer({"signed_out": secret is not None}, headers={"set-cookie": authenticator.set_cookie(seconds=0)})
+    return answer(
+        {"signed_out": secret is not None}, headers={"set-cookie": authenticator.set_cookie(request.scope, seconds=0)}
+    )

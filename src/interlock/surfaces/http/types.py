@@ -44,6 +44,7 @@ Permissions = Annotated[str, _one_of(PERMISSIONS)]
 MessageType = Annotated[str, _one_of(MESSAGE_TYPES)]
 ChatSession = Annotated[str, _text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
 Moment = Annotated[str, _text(format="date-time")]
+Limit = Annotated[int, Field(ge=1, le=1000)]
 
 # Enforced here, as printable ASCII: what else counts as printable cannot be told in a schema.
 SessionKey = Annotated[str, Field(pattern=r"^[!-~]{1,200}$")]

@@ -5,13 +5,14 @@ A run is known by its id, which is unique in practice; `team` says where to look
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from interlock.app.team import Team
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
+from interlock.model.json import Json
 from interlock.surfaces.http import requests, responses
 from interlock.surfaces.http.request_context import Operator, Reader, RequestContext, slow
 from interlock.surfaces.http.responses import OpenDocument, answer, documented
@@ -142,7 +143,7 @@ def _teams(context: RequestContext, team: str | None) -> list[Team]:
     return [context.team(name) for name in ([team] if team is not None else context.teams())]
 
 
-def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, dict[str, Any]]:
+def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, Json]:
     """Return the team that has the run, and the run.
 
     Raises:

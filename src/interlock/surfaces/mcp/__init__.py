@@ -2,10 +2,12 @@
 
     tool.py                        what a tool is; pydantic checks its arguments before anything runs
     task_tools.py team_tools.py    the tools, with the words agents see
+    resources.py                   what a client's user can attach or start: resources and prompts over the verbs
     connection.py                  one connection: its team, its member, its session, its news
     delivery_receipt.py            mail counts as delivered only once the answer that carries it was written
+    channel.py                     hints of mail for Claude Code, and its permission prompts as questions
     stdio.py                       the two streams; knows when an answer was written
-    server.py                      lists and calls tools on the official SDK
+    server.py                      all of it on the official SDK
 
 MCP over HTTP is `surfaces/http/mcp_endpoint.py`, on the same server.
 """
@@ -16,6 +18,13 @@ import gc
 
 from interlock.app.home import Home
 from interlock.surfaces.mcp.connection import Connection, JoinedConnection
+
+
+def serve_no_tools() -> None:
+    """Speak MCP over stdin and stdout and offer nothing: a plugin is started in every project, also in others'."""
+    from interlock.surfaces.mcp.server import run_without_tools
+
+    run_without_tools()
 
 
 def serve(home: Home, team: str, member: str, session: str | None, joined: str | None = None) -> None:

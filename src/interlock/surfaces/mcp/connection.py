@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from uuid import uuid4
 
 from interlock.app.home import Home
 from interlock.app.team import Team
-from interlock.app.windows import starter
+from interlock.app.windows import ends, starter, starter_words
 from interlock.errors import InterlockError, TeamNotFound
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.run import RunOrigin
 
 FACE = "mcp"
+GONE_WITHIN = 0.5
+"""Seconds for which a window whose connection ended may still be ending itself."""
+CHANNEL_OPTIONS = ("--channels", "--dangerously-load-development-channels")
 
 
 class Connection:
@@ -23,9 +27,12 @@ class Connection:
         settled: whether it is known who the member is.
         acted: whether a call was made that may have begun the session in the ledger.
         leads: whether the member sees and may call the tools for leads.
+        driven: whether the member is an agent that a runner of this machine drives.
+        channel: whether the program takes hints of mail, and relays what it asks for at its prompt; see `channel.py`.
     """
 
     settled = True
+    channel = False
 
     def __init__(
         self, home: Home, team: str, member: str, session: str | None = None, *, given: bool = False,
@@ -36,6 +43,7 @@ class Connection:
         self.member = member
         self.session = session or f"mcp:{uuid4()}"
         self.leads = False
+        self.driven = False
         self.acted = False
         self._given = given
         self._face = face
@@ -83,6 +91,11 @@ class Connection:
         """Whether the connection has a team; one without may create it."""
         return self._team is not None
 
+    @property
+    def in_workflow(self) -> bool:
+        """Whether the agent of this session is led through a workflow. Blocks."""
+        return self._team is not None and self._given and self._team.in_workflow()
+
     def settle(self) -> None:
         """Find out who the member is, where that is not known or may have changed."""
 
@@ -101,6 +114,7 @@ class Connection:
         run = self.home.managed(team.name) if self._face == FACE else None
         if self._face == FACE and (run is None or self.member != run[0]):
             self.home.need_person(f"act as {self.member} in {team.name}")
+        self.driven = run is not None and self.member == run[0]
         self.leads = self.leads and run is None and self._origin is None
         self._team = team.acting(
             self.member, session=self.session, face=self._face, person=self._person, origin=self._origin
@@ -141,6 +155,7 @@ class JoinedConnection(Connection):
         self._window = self.session
         self._own = False
         self._process = starter()
+        self.channel = program == "claude" and has_channel(starter_words())
 
     @classmethod
     def join(cls, home: Home, team: str, name: str, program: str) -> Connection:
@@ -183,18 +198,33 @@ class JoinedConnection(Connection):
             TeamNotFound: it was deleted.
             MemberLimit: the window has no seat, and the team has no room for one.
         """
-        seat = self.home.seated(self.team_name)
-        if seat is None:
-            window = self.home.window(
-                self.team_name, program=self._program, session=self._window, name=self._called, process=self._process
-            )
-            seat = (window.sit(), self._window)
-            self._own = True
+        if self.find_seat():
+            return
+        window = self.home.window(
+            self.team_name, program=self._program, session=self._window, name=self._called, process=self._process
+        )
+        seat = (window.sit(), self._window)
+        self._own = True
         if self._team is None or seat != (self.member, self.session):
             self._sit(*seat)
 
+    def find_seat(self) -> bool:
+        """Find the window's member and its present session; whether it has a seat.
+
+        Raises:
+            TeamNotFound: the team was deleted.
+        """
+        seat = self.home.seated(self.team_name)
+        if seat is not None and (self._team is None or seat != (self.member, self.session)):
+            self._sit(*seat)
+        return seat is not None
+
     def close(self) -> None:
-        if self._own:
+        if self.home.elsewhere and ends(self._process, GONE_WITHIN):
+            # Nobody on the machine of the home can see that the window was killed.
+            with suppress(InterlockError):
+                self.home.team(self.team_name).acting(self._called).windows_gone([self._process])
+        elif self._own:
             try:
                 if self.home.seated(self.team_name) == (self.member, self._window) and self._team is not None:
                     self._team.end_session()
@@ -206,3 +236,10 @@ class JoinedConnection(Connection):
         self.member, self.session = member, session
         self.adopt(self.home.team(self.team_name))
         self.settled = True
+
+
+def has_channel(words: list[str]) -> bool:
+    """Whether that command line of Claude Code names our server as a channel."""
+    said = [part for word in words for part in word.split("=")]
+    ours = any(part == "server:interlock" or part.startswith("plugin:interlock@") for part in said)
+    return ours and any(option in said for option in CHANNEL_OPTIONS)

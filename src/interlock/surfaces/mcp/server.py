@@ -1,4 +1,4 @@
-"""The tools on the official SDK's low-level server, which leaves schemas, results and errors to us."""
+"""All of it on the official SDK's low-level server, which leaves schemas, results and errors to us."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -24,12 +25,19 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
-from interlock.surfaces.mcp.connection import Connection
+from interlock.model.json import Json
+from interlock.model.message import Message
+from interlock.model.task import Task
+from interlock.surfaces.mcp.channel import CAPABILITIES, UNKNOWN, Channel
+from interlock.surfaces.mcp.channel import INSTRUCTIONS as CHANNEL_INSTRUCTIONS
+from interlock.surfaces.mcp.connection import Connection, JoinedConnection
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts, NotDelivered
-from interlock.surfaces.mcp.stdio import ClientStream, ServerStream, standard_streams
+from interlock.surfaces.mcp.resources import ResourceServer
+from interlock.surfaces.mcp.stdio import ClientStream, ServerStream
 from interlock.surfaces.mcp.team_tools import NOTHING_CAME, TOOLS, visible
 from interlock.surfaces.mcp.threads import in_thread
 from interlock.surfaces.mcp.tool import McpTool, ToolCall, camel, nearest
+from interlock.surfaces.stdio import standard_streams
 from interlock.version import __version__
 
 CALLS_AT_ONCE = 32
@@ -38,6 +46,14 @@ INSTRUCTIONS = (
     "Work in a loop: task_claim, do the work, task_complete. A second block after a result is news: read_inbox then. "
     "With nothing to do, poll_inbox. Errors say in `message` what to do next."
 )
+
+ECHOED: dict[type, tuple[str, ...]] = {Task: ("id", "state", "status", "warnings"), Message: ("id", "recipient")}
+"""What an agent that the runner drives is shown of what it has written itself, or has in its prompt."""
+OTHER_TOOLS: dict[str, tuple[str, Json]] = {
+    "task_find_available": ("task_list", {"ready": True}), "task_auto_claim": ("task_claim", {}),
+    "inbox": ("read_inbox", {}),
+}  # fmt: skip
+"""Tools of OpenClaw that have another name here, and what they stand for."""
 
 Context = ServerRequestContext[Any, Any]
 
@@ -50,27 +66,87 @@ def run(connection: Connection) -> None:
 async def _serve(connection: Connection) -> None:
     receipts = DeliveryReceipts()
     tools = ToolServer(connection, receipts)
-    role = "its lead" if connection.leads else "a member"
-    you = f"{connection.member}, {role}," if connection.settled else role
-    server: Server[Any] = Server(
-        "interlock",
-        version=__version__,
-        instructions=f"You are {you} in the team {connection.team_name}, which shares one list of tasks and mail. "
-        + INSTRUCTIONS,
-        on_list_tools=tools.list_tools,
-        on_call_tool=tools.call_tool,
-    )
+    server = protocol_server(lambda context: tools, _instructions(connection), driven=connection.driven)
+    if not isinstance(connection, JoinedConnection) or not connection.channel:
+        await _speak(server, receipts, tools.end_polls)
+        return
+    channel = Channel(connection)
+    channel.listen(server)
+    try:
+        await _speak(server, receipts, tools.end_polls, channel)
+    finally:
+        channel.close()
+
+
+def run_without_tools() -> None:
+    """Serve a list of no tools over stdin and stdout, until stdin closes."""
+
+    async def nothing(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    server: Server[Any] = Server("interlock", version=__version__, on_list_tools=nothing)
+    anyio.run(_speak, server, DeliveryReceipts(), lambda: None)
+
+
+async def _speak(
+    server: Server[Any], receipts: DeliveryReceipts, end_polls: Callable[[], None], channel: Channel | None = None
+) -> None:
     file, descriptor = standard_streams()
     outgoing = ServerStream(descriptor, receipts)
-    incoming = ClientStream(file, outgoing, tools.end_polls)
+    incoming = ClientStream(file, outgoing, end_polls, () if channel is None else UNKNOWN)
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, incoming.stop)
     try:
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        async with anyio.create_task_group() as beside:
+            if channel is not None:
+                beside.start_soon(channel.speak, outgoing)
+            can = None if channel is None else CAPABILITIES
+            await server.run(incoming, outgoing, server.create_initialization_options(None, can))
+            beside.cancel_scope.cancel()
     finally:
         outgoing.close()
         receipts.end_all()
+
+
+def protocol_server(
+    of: Callable[[Context], ToolServer], instructions: str | None, *, driven: bool = False
+) -> Server[Any]:
+    """Make the SDK's server, whose calls go to what `of` finds for them; for an agent that the runner drives without
+    resources and prompts."""
+
+    def handler(answer: Callable[[ToolServer, Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Any]:
+        async def handle(context: Context, params: Any) -> Any:
+            return await answer(of(context), context, params)
+
+        return handle
+
+    readable: Json = {
+        "on_list_resources": handler(lambda served, context, params: served.resources.list_resources()),
+        "on_list_resource_templates": handler(lambda served, context, params: served.resources.list_templates()),
+        "on_read_resource": handler(lambda served, context, params: served.resources.read(params)),
+        "on_list_prompts": handler(lambda served, context, params: served.resources.list_prompts()),
+        "on_completion": handler(lambda served, context, params: served.resources.complete(params)),
+        "on_get_prompt": handler(lambda served, context, params: served.resources.get_prompt(params)),
+    }
+    return Server(
+        "interlock",
+        version=__version__,
+        instructions=instructions,
+        on_list_tools=handler(ToolServer.list_tools),
+        on_call_tool=handler(ToolServer.call_tool),
+        **({} if driven else readable),
+    )
+
+
+def _instructions(connection: Connection) -> str | None:
+    """Return what an agent is told of the team; one that the runner drives has it from its prompts."""
+    if connection.driven:
+        return None
+    role = "its lead" if connection.leads else "a member"
+    you = f"{connection.member}, {role}," if connection.settled else role
+    told = f"You are {you} in the team {connection.team_name}, which shares one list of tasks and mail. {INSTRUCTIONS}"
+    return told + CHANNEL_INSTRUCTIONS if connection.channel else told
 
 
 class ToolServer:
@@ -79,19 +155,23 @@ class ToolServer:
     def __init__(self, connection: Connection, receipts: DeliveryReceipts) -> None:
         self._connection = connection
         self._receipts = receipts
+        self.resources = ResourceServer(connection)
         self._polls: set[anyio.CancelScope] = set()
         self._ending = False
         self._calls_limit = anyio.CapacityLimiter(CALLS_AT_ONCE)
         self._polls_limit = anyio.CapacityLimiter(POLLS_AT_ONCE)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[listed(tool) for tool in visible(self._connection.leads)])
+        in_workflow = await in_thread(lambda: self._connection.in_workflow)
+        leads, driven = self._connection.leads, self._connection.driven
+        return ListToolsResult(tools=[listed(tool, driven) for tool in visible(leads, in_workflow, driven)])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Call one tool. Every refusal is a result with `isError`, never an error of the protocol."""
         try:
-            tool = self._tool(params.name)
-            arguments = tool.checked(params.arguments)
+            name, more = OTHER_TOOLS.get(params.name, (params.name, {}))
+            tool = self._tool(name)
+            arguments = tool.checked(self._of_this_team(tool, {**more, **(params.arguments or {})}))
         except InterlockError as refusal:
             return _result(refusal.as_dict(), failed=True)
         assert context.request_id is not None
@@ -115,6 +195,19 @@ class ToolServer:
         for scope in list(self._polls):
             scope.cancel()
 
+    def _of_this_team(self, tool: McpTool, arguments: Json) -> Json:
+        """The arguments without the name of the team, which other programs' tools take with every call."""
+        if tool.name == "team_create":
+            return arguments
+        said = {arguments.pop(name) for name in ("team_name", "teamName") if isinstance(arguments.get(name), str)}
+        if said - {self._connection.team_name}:
+            raise InvalidRequest(
+                f"This connection is of the team {self._connection.team_name!r}: leave team_name out, or connect to "
+                "the other.",
+                field="team_name",
+            )
+        return arguments
+
     def _tool(self, name: str) -> McpTool:
         tool = TOOLS.get(name)
         if tool is None:
@@ -128,7 +221,7 @@ class ToolServer:
             )
         return tool
 
-    def _answer(self, tool: McpTool, call: ToolCall, arguments: dict[str, Any]) -> CallToolResult:
+    def _answer(self, tool: McpTool, call: ToolCall, arguments: Json) -> CallToolResult:
         """Run the verb, and look whether there is news. Blocks."""
         connection = self._connection
         failed = True
@@ -139,6 +232,8 @@ class ToolServer:
             value = tool.run(call, **arguments)
             connection.acted |= not tool.reads
             failed = False
+            if connection.driven and (shown := ECHOED.get(type(value))):
+                value = {name: one for name in shown if (one := getattr(value, name))}
         except InterlockError as refusal:
             value = refusal.as_dict()
         except NotDelivered:
@@ -161,11 +256,12 @@ def _result(value: Any, news: str | None = None, *, failed: bool = False) -> Cal
     return CallToolResult(content=[TextContent(type="text", text=block) for block in blocks], is_error=failed)
 
 
-def listed(tool: McpTool) -> ListedTool:
-    """Return a tool as `tools/list` shows it."""
+def listed(tool: McpTool, driven: bool = False) -> ListedTool:
+    """Return a tool as `tools/list` shows it, to an agent that the runner drives in brief."""
+    brief = driven and tool.driven is not None
     return ListedTool(
         name=tool.name,
-        description=tool.description,
-        input_schema=tool.schema,
+        description=tool.summary if brief else tool.description,
+        input_schema=tool.brief if brief else tool.schema,
         annotations=ToolAnnotations(read_only_hint=True) if tool.reads else None,
     )

@@ -1,7 +1,5 @@
 """stdin and stdout as the two streams the SDK serves, with what its own lack: they say when an answer was written.
 
-* Descriptor 1 is led to stderr and descriptor 0 to nothing, so that a stray print, or a program that a verb starts,
-  can neither corrupt the protocol nor read from it.
 * Reading and writing block in daemon threads: nothing that a client does or leaves undone keeps the process alive.
 * An answer is written whole, whatever becomes of its call, and its mail is noted as delivered before the next one is
   written.
@@ -11,12 +9,11 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -24,7 +21,7 @@ from typing import Any, BinaryIO, Self
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
-from mcp_types.jsonrpc import PARSE_ERROR, ErrorData, jsonrpc_message_adapter
+from mcp_types.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, ErrorData, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts
@@ -36,17 +33,6 @@ LINE_LIMIT = 33_554_432
 """Longest message from a client, in bytes; a longer one ends the connection."""
 
 RequestId = str | int
-
-
-def standard_streams() -> tuple[BinaryIO, int]:
-    """Keep what stdin and stdout lead to for the protocol alone; return (file to read, descriptor to write)."""
-    wire_in = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-    wire_out = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return os.fdopen(wire_in, "rb", closefd=False), wire_out
 
 
 class _Stream:
@@ -160,10 +146,14 @@ def _answered(message: JSONRPCMessage) -> RequestId | None:
 class ClientStream(_Stream):
     """What comes from the client, until its end, or until `stop`."""
 
-    def __init__(self, file: BinaryIO, outgoing: ServerStream, ending: Callable[[], None]) -> None:
+    def __init__(
+        self, file: BinaryIO, outgoing: ServerStream, ending: Callable[[], None], unknown: Collection[str] = ()
+    ) -> None:
+        """`unknown`: methods that this server does not have, whatever the SDK offers."""
         self._file = file
         self._outgoing = outgoing
         self._ending = ending
+        self._unknown = unknown
         self._line: asyncio.Future[bytes] | None = None
         self._stopped = False
         outgoing.on_broken = self.stop
@@ -193,11 +183,10 @@ class ClientStream(_Stream):
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                error = ErrorData(code=PARSE_ERROR, message="This line is not a JSON-RPC 2.0 message.")
-                try:
-                    await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
-                except anyio.BrokenResourceError:
-                    self.stop()
+                await self._refuse(None, PARSE_ERROR, "This line is not a JSON-RPC 2.0 message.")
+                continue
+            if isinstance(message, JSONRPCRequest) and message.method in self._unknown:
+                await self._refuse(message.id, METHOD_NOT_FOUND, f"There is no method {message.method}.")
                 continue
             if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                 await self._outgoing.cancelled((message.params or {}).get("requestId"))
@@ -210,6 +199,13 @@ class ClientStream(_Stream):
         with anyio.move_on_after(GRACE):
             await self._outgoing.all_answered()
         raise anyio.EndOfStream
+
+    async def _refuse(self, request: RequestId | None, code: int, message: str) -> None:
+        error = JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message))
+        try:
+            await self._outgoing.send(SessionMessage(error))
+        except anyio.BrokenResourceError:
+            self.stop()
 
     async def _next_line(self) -> bytes:
         """Return the next line that is not blank; empty at the end."""

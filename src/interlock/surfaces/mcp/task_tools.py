@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field
 from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest, MessageRefused
+from interlock.model.json import Json
 from interlock.model.names import LEAD
-from interlock.model.task import HELD, PRIORITIES, STATES, STATUS, NewTask, Task
-from interlock.surfaces.mcp.tool import STRICT, McpTool, OneOf, ToolCall, camel, given
+from interlock.model.task import FINAL, HELD, PRIORITIES, STATES, STATUS, Task, TaskSpec
+from interlock.surfaces.mcp.tool import HIDDEN, STRICT, McpTool, OneOf, ToolCall, camel, given
 
 LISTED = 100
 ALWAYS_LISTED = (
@@ -23,6 +24,7 @@ ALWAYS_LISTED = (
 NEVER_LISTED = ("body", "output", "context", "evidence", "metadata", "run")
 DAY = 86_400.0
 
+TaskId = Annotated[str | None, "default: the one you hold"]
 Priority = Annotated[str, OneOf(PRIORITIES)]
 Count = Annotated[int | None, Field(ge=0, le=1_000_000)]
 
@@ -40,13 +42,17 @@ def task_create(
     *,
     subject: Annotated[str, "One line"],
     description: Annotated[str | None, "Same as body"] = None,
-    **fields: Unpack[NewTask],
+    data: Annotated[Json | None, HIDDEN] = None,
+    active_form: Annotated[str | None, HIDDEN] = None,
+    **fields: Unpack[TaskSpec],
 ) -> Task:
     """Add a task to the team's list. It is claimable once everything in blocked_by is completed."""
     if description is not None:
         if "body" in fields:
             raise InvalidRequest("body and description are the same thing; give one of them.", field="description")
         fields["body"] = description
+    if data is not None or active_form is not None:
+        fields["metadata"] = {**(data or {}), **given(activeForm=active_form)}
     return call.connection.team.create_task(subject, **fields)
 
 
@@ -58,7 +64,8 @@ def task_list(
     ready: bool | None = None,
     id: Annotated[str | None, "Id, or its unique end such as 003"] = None,
     limit: Annotated[int | None, Field(ge=1, le=1000), f"default {LISTED}"] = None,
-) -> dict[str, Any]:
+    include_completed: Annotated[bool | None, HIDDEN] = None,
+) -> Json:
     """List tasks, oldest first. `ready` gives those one can claim now, most urgent first. With `id`: that task whole,
     with body, output, workLog and runs."""
     team = call.connection.team
@@ -70,14 +77,17 @@ def task_list(
             "runs": team.runs(task.id),
         }
     limit = limit or LISTED
-    found = team.tasks(status=status, owner=owner, ready=bool(ready), limit=limit + 1)
-    answer: dict[str, Any] = {"tasks": [_brief(task) for task in found[:limit]]}
+    if include_completed is False and status is None:
+        found = [task for task in team.tasks(owner=owner, ready=bool(ready)) if task.state not in FINAL][: limit + 1]
+    else:
+        found = team.tasks(status=status, owner=owner, ready=bool(ready), limit=limit + 1)
+    answer: Json = {"tasks": [_brief(task) for task in found[:limit]]}
     if len(found) > limit:
         answer["more"] = f"Only the first {limit} are listed: narrow by status, owner or ready, or raise limit."
     return answer
 
 
-def _brief(task: Task) -> dict[str, Any]:
+def _brief(task: Task) -> Json:
     """Return a task for a list: without its long texts, and without fields that are empty for most tasks."""
     return {
         name: value
@@ -95,7 +105,7 @@ def task_claim(
     worktree: Annotated[
         bool | None, "Get a git worktree for it, where the team has isolation: work in worktree.directory"
     ] = None,
-) -> Task | dict[str, Any]:
+) -> Task | Json:
     """Take a task before you work on it; without task_id, the most urgent ready one. Then do the work and end with
     task_complete, or give it back with task_update(release=true). Refused while it has open blockers (blockedBy) or
     somebody else holds it."""
@@ -117,7 +127,7 @@ def task_claim(
     return task
 
 
-CHANGES: dict[str, Callable[[Team, str, Any, dict[str, Any]], Task]] = {
+CHANGES: dict[str, Callable[[Team, str, Any, Json], Task]] = {
     "release": lambda team, id, value, reason: team.release(id, **reason),
     "reject": lambda team, id, value, reason: team.reject(id, reason=value),
     "block": lambda team, id, value, reason: team.block(id, reason=value),
@@ -135,7 +145,7 @@ CHANGES: dict[str, Callable[[Team, str, Any, dict[str, Any]], Task]] = {
 def task_update(
     call: ToolCall,
     *,
-    task_id: str,
+    task_id: TaskId = None,
     status: Annotated[str, OneOf(("pending", "in_progress", "completed"))] | None = None,
     subject: str | None = None,
     body: str | None = None,
@@ -144,7 +154,7 @@ def task_update(
     add_blocked_by: Annotated[list[str] | None, "Wait for these tasks"] = None,
     remove_blocked_by: Annotated[list[str] | None, "No longer wait for these"] = None,
     release: Annotated[bool | None, "Give it back"] = None,
-    block: Annotated[str | None, "Stop: why you cannot go on"] = None,
+    block: Annotated[str | None, "Stop: why you cannot continue"] = None,
     unblock: Annotated[bool | None, "The reason is gone"] = None,
     reject: Annotated[str | None, "As reviewer: what must change"] = None,
     assign: Annotated[str | None, "Reserve it for a member; empty: for nobody"] = None,
@@ -170,7 +180,7 @@ def task_update(
         raise InvalidRequest(f"task_update makes one change a call. {several}", field=asked[1] if asked else "task_id")
     if reason is not None and asked not in (["release"], ["cancel"]):
         raise InvalidRequest("reason belongs to release or cancel; block and reject take it as value.", field="reason")
-    team = call.connection.team
+    team, task_id = call.connection.team, _own(call, task_id)
     if edits:
         return team.update(task_id, **edits)
     [(name, value)] = changes.items()
@@ -192,12 +202,16 @@ def _change_edges(team: Team, id: str, blockers: list[str], *, remove: bool) -> 
 
 
 def task_complete(
-    call: ToolCall, *, task_id: str, summary: Annotated[str | None, "What you did, and where it is"] = None
+    call: ToolCall,
+    *,
+    task_id: TaskId = None,
+    summary: Annotated[str | None, "What you did, and where it is"] = None,
+    announce: Annotated[bool | None, HIDDEN] = None,
 ) -> Task:
-    """Report your task as finished; tasks that waited for it become claimable. Its verify command, if any, runs first:
+    """Report your task as finished. Tasks that waited for it become claimable. Its verify command, if any, runs first:
     look at status in the answer (completed, or in_progress with findings or a review to come). As the reviewer of a
     task: approve it. Next: task_claim."""
-    return call.connection.team.complete(task_id, summary=summary)
+    return call.connection.team.complete(_own(call, task_id), summary=summary)
 
 
 def report(
@@ -212,7 +226,7 @@ def report(
     tests: TestCounts | None = None,
     blockers: Annotated[list[str] | None, "What stops you; questions last"] = None,
     notes: str | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """Report on your task: with outcome that you end it, else your progress. Plain work needs only task_complete."""
     ends = given(outcome=outcome, summary_ref=summary_ref, deliverables=deliverables, tests=tests)
     steps = given(status=status, progress=progress)
@@ -242,7 +256,7 @@ def handoff(
     due_by: Annotated[str | None, "ISO 8601; default in a day"] = None,
     accept: bool | None = None,
     reason: Annotated[str | None, "Why you do not accept"] = None,
-) -> dict[str, Any]:
+) -> Json:
     """Hand a subtask to another member, or answer one handed to you with accept."""
     if accept is not None:
         kind = "handoff.accepted" if accept else "handoff.rejected"
@@ -265,7 +279,7 @@ def handoff(
     return _send(call, "handoff.request", task_id, payload, to_agent)
 
 
-def _send(call: ToolCall, type: str, task_id: str, payload: dict[str, Any], to_agent: str = LEAD) -> dict[str, Any]:
+def _send(call: ToolCall, type: str, task_id: str, payload: Json, to_agent: str = LEAD) -> Json:
     """Put `payload` into an AOF/1 envelope and send it; `...` in it stands for the id of the task."""
     team = call.connection.team
     task = team.task(task_id).id
@@ -281,43 +295,57 @@ def _send(call: ToolCall, type: str, task_id: str, payload: dict[str, Any], to_a
             "payload": camel({name: task if value is ... else value for name, value in payload.items()}),
         }
     )
-    if not answer["accepted"]:
-        faults = answer.get("errors", [])
+    if not answer.accepted:
+        faults = [fault.as_dict() for fault in answer.errors]
         raise MessageRefused(
-            str(answer["reason"]), "; ".join(fault["message"] for fault in faults), task_id=task, errors=faults
+            str(answer.reason), "; ".join(fault["message"] for fault in faults), task_id=task, errors=faults
         )
-    return answer
+    return answer.as_dict()
 
 
 def ask_human(
     call: ToolCall,
     *,
     question: Annotated[str, "One question"],
-    task_id: Annotated[str | None, "default: the one you hold"] = None,
+    task_id: TaskId = None,
     options: Annotated[list[str] | None, "Answers to choose from"] = None,
     default: Annotated[str | None, "What you do if nobody answers; only if it can be undone"] = None,
     context: Annotated[str | None, "What one must know to answer"] = None,
-) -> dict[str, Any]:
+) -> Json:
     """Ask a human a question about a task. Answers {questionId} at once; end your turn or go on with other work: the
     answer comes as your next prompt or in your inbox."""
-    team, member = call.connection.team, call.connection.member
-    if task_id is None:
-        held = [task.id for task in team.tasks(owner=member) if task.state in HELD - {"review"}]
-        if len(held) != 1:
-            many = f"You hold {', '.join(held)}: say which with task_id."
-            raise InvalidRequest(many if held else "You hold no task: name one with task_id.", field="task_id")
-        [task_id] = held
-    asked = team.ask(
-        task_id, question, options=options or (), default=default, context=context, reversible=default is not None
+    asked = call.connection.team.ask(
+        _own(call, task_id),
+        question,
+        options=options or (),
+        default=default,
+        context=context,
+        reversible=default is not None,
     )
     return {"question_id": asked.id, "task_id": asked.task_id}
+
+
+def _own(call: ToolCall, task_id: str | None) -> str:
+    """Return that id, or that of the one task which the member holds.
+
+    Raises:
+        InvalidRequest: it holds none, or several.
+    """
+    if task_id is not None:
+        return task_id
+    team, member = call.connection.team, call.connection.member
+    held = [task.id for task in team.tasks(owner=member) if task.state in HELD - {"review"}]
+    if len(held) != 1:
+        many = f"You hold {', '.join(held)}: say which with task_id."
+        raise InvalidRequest(many if held else "You hold no task: name one with task_id.", field="task_id")
+    return held[0]
 
 
 TASK_TOOLS = (
     McpTool(task_create),
     McpTool(task_list, reads=True),
     McpTool(task_claim),
-    McpTool(task_update),
-    McpTool(task_complete),
+    McpTool(task_update, ends=True, driven=("task_id", "block", "release", "reason")),
+    McpTool(task_complete, ends=True, driven=("task_id", "summary")),
 )
-REPORT_TOOLS = (McpTool(report), McpTool(handoff), McpTool(ask_human))
+REPORT_TOOLS = (McpTool(report), McpTool(handoff), McpTool(ask_human, ends=True, driven=("question", "options")))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Unpack
 
 from pydantic import Field
 
 from interlock.app.mail import Mail
 from interlock.errors import InvalidRequest
-from interlock.model.message import TYPES, Broadcast, Message
+from interlock.model.json import Json, json_form
+from interlock.model.message import Broadcast, Message, MessageFields
+from interlock.model.question import StopRequest
 from interlock.model.team import Member
 from interlock.surfaces.mcp.task_tools import REPORT_TOOLS, TASK_TOOLS
-from interlock.surfaces.mcp.tool import McpTool, OneOf, ToolCall, given
+from interlock.surfaces.mcp.tool import HIDDEN, McpTool, OneOf, ToolCall, given
 
 LONGEST_POLL_MS = 600_000
 SHUTDOWN_ANSWERS = {"shutdown_approved": True, "shutdown_rejected": False}
-NOTHING_CAME: dict[str, Any] = {"messages": [], "timed_out": True}
+NOTHING_CAME: Json = {"messages": [], "timed_out": True}
 """What a poll answers that was ended because the connection closes."""
 
 
@@ -27,7 +29,9 @@ def team_create(
         Annotated[str, OneOf(("strict", "soft"))] | None, "Claiming a task with open blockers: refused, or a warning"
     ] = None,
     workdir: Annotated[str | None, "Directory the team works in"] = None,
-) -> dict[str, Any]:
+    description: Annotated[str | None, HIDDEN] = None,
+    agent_type: Annotated[str | None, HIDDEN] = None,
+) -> Json:
     """Create a team with you as its lead. Needed when this connection's team does not exist yet: the other tools then
     act on the new one (currentTeam says which they act on). Next: teammate_spawn, task_create."""
     connection = call.connection
@@ -38,23 +42,23 @@ def team_create(
     team = connection.home.create_team(team_name, **given(lead=lead, claim_policy=claim_policy, workdir=workdir))
     if not connection.bound:
         connection.adopt(team)
-    return {**team.describe(), "current_team": connection.team_name}
+    return {**team.describe().as_dict(), "current_team": connection.team_name}
 
 
-def team_status(call: ToolCall) -> dict[str, Any]:
+def team_status(call: ToolCall) -> Json:
     """See who is in the team and works on what, what waits for a human, what is ready next, open shutdown requests, and
     who you are. Use it to orient yourself; for tasks use task_list."""
     connection, team = call.connection, call.connection.team
-    now = team.status()
+    now: Json = json_form(team.status())
     return {
-        **team.describe(),
+        **team.describe().as_dict(),
         "you": {"name": connection.member, "leads": connection.leads, "session": connection.session},
         **{name: value for name, value in now.items() if name not in ("team", "counts")},
         "shutdown_requests": team.shutdown_requests(),
     }
 
 
-def team_shutdown(call: ToolCall, *, member: str | None = None, reason: str | None = None) -> dict[str, Any]:
+def team_shutdown(call: ToolCall, *, member: str | None = None, reason: str | None = None) -> StopRequest | Json:
     """Ask a member, or without `member` every other one, to finish and stop. They answer with a shutdown_response: wait
     for it with poll_inbox."""
     team = call.connection.team
@@ -81,27 +85,22 @@ def teammate_spawn(
 def send_message(
     call: ToolCall,
     *,
-    type: Annotated[str, OneOf(tuple(TYPES))] = "message",
     recipient: Annotated[str | None, "Member name, session key, lead or human"] = None,
     content: Annotated[str | None, "At most 100 KB"] = None,
-    summary: Annotated[str | None, "A few words"] = None,
-    request_id: Annotated[str | None, "The shutdown request you answer; default: the only one"] = None,
-    approve: bool | None = None,
-    reason: str | None = None,
-    client_id: Annotated[str | None, "Your own id: sending it again sends nothing twice"] = None,
-) -> Message | Broadcast | dict[str, Any]:
-    """Send a message to a member, `lead` or `human`; type=broadcast reaches every other member. type=shutdown_request
+    **fields: Unpack[MessageFields],
+) -> Message | Broadcast | StopRequest:
+    """Send a message to a member, `lead` or `human`. type=broadcast reaches every other member. type=shutdown_request
     asks recipient to stop or, without one, announces that you will. Answer such a request with type=shutdown_response
     and approve, plus reason when you refuse."""
-    team = call.connection.team
-    why = content if reason is None else reason
+    team, type, approve = call.connection.team, fields.setdefault("type", "message"), fields.get("approve")
+    why = fields.get("reason", content)
     if type == "shutdown_request":
         return team.request_shutdown(recipient, reason=why)
     if type == "shutdown_response" or type in SHUTDOWN_ANSWERS:
         answer = SHUTDOWN_ANSWERS.get(type) if approve is None else approve
         if answer is None or answer is not SHUTDOWN_ANSWERS.get(type, answer):
             raise InvalidRequest(f"approve must say true or false in a {type}, and fit it.", field="approve")
-        return team.answer_shutdown(request_id, approve=answer, reason=why)
+        return team.answer_shutdown(fields.get("request_id"), approve=answer, reason=why)
     if content is None:
         raise InvalidRequest(f"send_message needs content for the type {type}.", field="content")
     if type == "broadcast":
@@ -110,18 +109,15 @@ def send_message(
                 "A broadcast goes to every other member and takes no recipient; leave recipient or type out.",
                 field="recipient",
             )
-        return team.broadcast(content=content, summary=summary, client_id=client_id)
+        return team.broadcast(content=content, summary=fields.get("summary"), client_id=fields.get("client_id"))
     if recipient is None:
         raise InvalidRequest(
             f"recipient is required for the type {type}; use type=broadcast to reach everybody.", field="recipient"
         )
-    return team.send(
-        to=recipient, type=type, content=content, summary=summary, request_id=request_id, approve=approve,
-        reason=reason, client_id=client_id,
-    )  # fmt: skip
+    return team.send(to=recipient, content=content, **fields)
 
 
-def read_inbox(call: ToolCall) -> dict[str, Any]:
+def read_inbox(call: ToolCall) -> Json:
     """Get your unread messages and mark them read. Use it when a result says that there are some, and between tasks.
     redelivered=true: you may have seen it before."""
     assert call.receipt is not None
@@ -130,7 +126,7 @@ def read_inbox(call: ToolCall) -> dict[str, Any]:
 
 def poll_inbox(
     call: ToolCall, *, timeout_ms: Annotated[int | None, Field(ge=0, le=LONGEST_POLL_MS), "default 30000"] = None
-) -> dict[str, Any]:
+) -> Json:
     """Wait for messages: answers as soon as there are some, with timedOut=true when none came in time. Use it when you
     have nothing else to do; call it again to go on waiting."""
     assert call.receipt is not None
@@ -139,7 +135,7 @@ def poll_inbox(
     return _handed_over(call.receipt.begin(team.mail(wait=seconds)))
 
 
-def _handed_over(mail: Mail) -> dict[str, Any]:
+def _handed_over(mail: Mail) -> Json:
     return {"messages": mail.messages, "timed_out": mail.timed_out}
 
 
@@ -149,11 +145,57 @@ def run_workflow(
     skill: str,
     input: Annotated[str | None, "What it should be about"] = None,
     workdir: Annotated[str | None, "default: the team's"] = None,
-) -> dict[str, Any]:
+) -> Json:
     """Start a workflow, such as bmm:create-prd; it asks humans when it must."""
     run = call.connection.team.start_workflow(skill, directory=workdir, brief=input or "")
     names = ("workflow_id", "task_id", "skill", "state", "remaining_count", "warnings")
     return {name: run[name] for name in names}
+
+
+NOTED = {"noted": True, "next": "End your turn now; what follows is the next thing you read."}
+
+
+def step_done(
+    call: ToolCall,
+    *,
+    status: Annotated[str, OneOf(("completed", "skipped", "blocked", "failed", "finished"))] | None = None,
+    outputs: Annotated[list[str] | None, "Documents that the step wrote"] = None,
+    evidence: Annotated[list[str] | None, "What shows it: `command: result`"] = None,
+    verdict: Annotated[str, OneOf(("PASSED", "FAILED"))] | None = None,
+    issues: Annotated[list[str] | None, "What the verdict finds wrong"] = None,
+    next: Annotated[str | None, "Where the step leads, if not to the one that follows"] = None,
+    unchanged: Annotated[str | None, "Why nothing had to change"] = None,
+    reason: Annotated[str | None, "Why it is skipped, blocked or failed"] = None,
+) -> Json:
+    """Say how your workflow step stands: completed (the default, when it is saved), skipped, blocked, failed, or
+    the whole workflow finished early. The last call before the end of your turn counts."""
+    said = {"step": status or "completed", "outputs": outputs, "evidence": evidence, "verdict": verdict}
+    more = {"issues": issues, "next": next, "unchanged": unchanged, "reason": reason}
+    call.connection.team.end_turn(**given(**said, **more))
+    return NOTED
+
+
+def ask(
+    call: ToolCall,
+    *,
+    question: Annotated[str, "One question"],
+    options: Annotated[list[str] | None, "Answers to choose from, `KEY: label`"] = None,
+) -> Json:
+    """Ask what your workflow step needs to know. Interlock answers from what was decided, or asks a human; the
+    answer is your next prompt."""
+    call.connection.team.end_turn(step="waiting", **given(question=question, options=options))
+    return NOTED
+
+
+def choose(
+    call: ToolCall,
+    *,
+    menu: Annotated[list[str], "The options of the step's menu, `KEY: label`"],
+    option: Annotated[str | None, "The key that you would choose by the brief"] = None,
+) -> Json:
+    """Show the menu of your workflow step. Interlock chooses, or asks a human; the choice is your next prompt."""
+    call.connection.team.end_turn(step="waiting", options=menu, **given(option=option))
+    return NOTED
 
 
 TOOLS: dict[str, McpTool] = {
@@ -164,16 +206,27 @@ TOOLS: dict[str, McpTool] = {
         McpTool(team_shutdown, for_leads=True),
         McpTool(teammate_spawn, for_leads=True),
         *TASK_TOOLS,
-        McpTool(send_message),
-        McpTool(read_inbox, hands_over=True),
+        McpTool(send_message, driven=("recipient", "content")),
+        McpTool(read_inbox, hands_over=True, driven=()),
         McpTool(poll_inbox, hands_over=True, waits=True),
         *REPORT_TOOLS,
         McpTool(run_workflow, for_leads=True),
+        McpTool(step_done, in_workflow=True),
+        McpTool(ask, in_workflow=True),
+        McpTool(choose, in_workflow=True),
     )
 }
 """All tools, in the order in which agents see them."""
 
 
-def visible(leads: bool) -> list[McpTool]:
-    """Return the tools a member sees: all for one who leads, without the lead's own for others."""
-    return [tool for tool in TOOLS.values() if leads or not tool.for_leads]
+def visible(leads: bool, in_workflow: bool = False, driven: bool = False) -> list[McpTool]:
+    """Return the tools a member sees: all for one who leads, without the lead's own for others. One that the runner
+    drives sees those that are any good to it, and one that is led through a workflow those of its steps instead of
+    those that end a task."""
+    return [
+        tool
+        for tool in TOOLS.values()
+        if (leads or not tool.for_leads)
+        and (in_workflow if tool.in_workflow else not (tool.ends and in_workflow))
+        and (tool.in_workflow or tool.driven is not None or not driven)
+    ]

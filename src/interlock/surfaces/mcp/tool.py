@@ -6,19 +6,20 @@ on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import cleandoc, signature
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from interlock.errors import InvalidRequest
-from interlock.model.json import json_form
-from interlock.model.task import task_fields
+from interlock.model.json import Json, json_form
+from interlock.model.task import TaskSpec, task_fields
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipt
 
@@ -47,6 +48,12 @@ class OneOf:
         return handler.generate_schema(Literal[self.values])
 
 
+HIDDEN = object()
+"""Metadata of an argument that is taken from those who know it from other programs, and shown to nobody."""
+OTHER_NAMES = {"depends_on": "blocked_by", "metadata": "data", "to": "recipient", "text": "content"}
+"""What other programs call an argument of ours; besides, each may be written in camelCase."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call of a tool: on which connection, and, for tools that hand over mail, with which receipt."""
@@ -65,6 +72,10 @@ class McpTool:
         reads: changes nothing, not even the session.
         hands_over: the answer carries mail.
         waits: may sleep; it is woken when the connection closes.
+        in_workflow: only for an agent that is led through a workflow.
+        ends: ends or suspends a task, for which a workflow has its own tools.
+        driven: the arguments that an agent sees which the runner drives, and so gives its task and its mail; without
+            any it does not see the tool. What is not shown works all the same.
     """
 
     run: Callable[..., Any]
@@ -72,6 +83,9 @@ class McpTool:
     reads: bool = False
     hands_over: bool = False
     waits: bool = False
+    in_workflow: bool = False
+    ends: bool = False
+    driven: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -82,24 +96,50 @@ class McpTool:
         return " ".join(cleandoc(self.run.__doc__ or "").split())
 
     @cached_property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Json:
         """The JSON Schema of the arguments."""
         made = self._model.model_json_schema(schema_generator=_ShortSchema)
         models = {f"#/$defs/{name}": one for name, one in made.pop("$defs", {}).items()}
-        properties = {name: models.get(one.get("$ref"), one) for name, one in made["properties"].items()}
+        properties = {
+            name: models.get(one.get("$ref"), one)
+            for name, one in made["properties"].items()
+            if name not in self._hidden
+        }
         return {**made, "properties": properties}
 
-    def checked(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    @property
+    def summary(self) -> str:
+        """The first sentence of the description."""
+        return self.description.partition(". ")[0].rstrip(".")
+
+    @cached_property
+    def brief(self) -> Json:
+        """The schema for an agent that the runner drives. It travels with every request, so it says no more than names
+        and types."""
+        whole, shown = self.schema, self.driven or ()
+        required = [name for name in whole.get("required", ()) if name in shown]
+        properties = {name: {**whole["properties"][name]} for name in shown}
+        for one in properties.values():
+            one.pop("description", None)
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+    def checked(self, arguments: Mapping[str, Any] | None) -> Json:
         """Return the arguments that were given, checked; `None` stands for one that was not given.
 
         Raises:
             InvalidRequest: an unknown argument (names the nearest), a missing one, or one of a wrong type.
         """
         known = self._model.model_fields
-        given = arguments or {}
-        for name in given:
+        given: Json = {}
+        for said, value in (arguments or {}).items():
+            plain = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", said)
+            name = said if said in known else plain if plain in known else OTHER_NAMES.get(plain, said)
             if name not in known:
-                raise InvalidRequest(self._unknown(name, list(known)), field=name, tool=self.name)
+                shown = [one for one in known if one not in self._hidden]
+                raise InvalidRequest(self._unknown(said, shown), field=said, tool=self.name)
+            if name in given:
+                raise InvalidRequest(f"{self.name} takes {name} once; {said[:80]!r} is the same.", field=name)
+            given[name] = value
         try:
             checked = self._model.model_validate({name: one for name, one in given.items() if one is not None})
         except ValidationError as error:
@@ -113,13 +153,18 @@ class McpTool:
         return checked.model_dump(exclude_unset=True)
 
     @cached_property
+    def _hidden(self) -> set[str]:
+        hints = get_type_hints(self.run, include_extras=True)
+        return {name for name, hint in hints.items() if HIDDEN in getattr(hint, "__metadata__", ())}
+
+    @cached_property
     def _model(self) -> type[BaseModel]:
         hints = get_type_hints(self.run, include_extras=True)
-        fields: dict[str, Any] = {}
+        fields: Json = {}
         for name, parameter in list(signature(self.run).parameters.items())[1:]:
             if parameter.kind is parameter.VAR_KEYWORD:
                 required = {one: made for one, made in fields.items() if made[1].is_required()}
-                fields = required | _task_arguments() | fields
+                fields = required | _arguments_of(get_args(hints[name])[0]) | fields
                 continue
             words = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, str)), None)
             default = ... if parameter.default is parameter.empty else parameter.default
@@ -132,15 +177,23 @@ class McpTool:
         return f"{self.name} has no argument {name[:80]!r}. {f'Did you mean {close}?' if close else takes}"
 
 
-def _task_arguments() -> dict[str, Any]:
-    """Return what agents may say of a new task, as pydantic takes it."""
-    found: dict[str, Any] = {}
-    for name, field in task_fields().items():
-        if field.agents:
-            kind = Annotated[field.kind, OneOf(field.choices)] if field.choices else field.kind
-            words = f"{'Lead only: ' if field.control else ''}{field.words.rstrip('.')}"
-            found[name] = (kind | None, Field(None, description=None if field.choices else words))
-    return found
+def _arguments_of(described: type) -> Json:
+    """Return what agents may say of a new task, or of a message, as pydantic takes it."""
+    found: dict[str, tuple[Any, str, tuple[str, ...]]] = {}
+    if described is TaskSpec:
+        for name, field in task_fields().items():
+            if field.agents:
+                words = f"{'Lead only: ' if field.control else ''}{field.words.rstrip('.')}"
+                found[name] = (field.kind, words, field.choices)
+    else:
+        for name, hint in get_type_hints(described, include_extras=True).items():
+            for said in getattr(hint, "__metadata__", ()):
+                found[name] = (hint.__origin__, said, ()) if isinstance(said, str) else (hint.__origin__, "", said)
+    return {
+        name: (Annotated[kind, OneOf(choices)] | None, Field(None)) if choices
+        else (kind | None, Field(None, description=words))
+        for name, (kind, words, choices) in found.items()
+    }  # fmt: skip
 
 
 class _ShortSchema(GenerateJsonSchema):
@@ -184,7 +237,7 @@ def nearest(name: str, names: Sequence[str]) -> str | None:
     return next(iter([*same, *get_close_matches(name.lower(), names, n=1)]), None)
 
 
-def given(**arguments: Any) -> dict[str, Any]:
+def given(**arguments: Any) -> Json:
     """Return those that are not `None`."""
     return {name: value for name, value in arguments.items() if value is not None}
 

@@ -14,12 +14,17 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-from interlock.errors import InterlockError, InvalidRequest
+from interlock.errors import Conflict, InterlockError, InvalidRequest
+from interlock.model import text
+from interlock.model.question import APPROVE, asking_for, changes_asked
+from interlock.model.task import COLUMNS
 from interlock.surfaces.http.failures import status_of
 from interlock.surfaces.http.request_context import SLOW_VERBS, Operator
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.rendering import told
-from interlock.surfaces.web.task_actions import perform
+from interlock.surfaces.web.task_actions import BULK, perform, takes
+from interlock.surfaces.web.views.project import AT_ONCE, sought_in
+from interlock.surfaces.web.views.task import reviews
 
 EVERYBODY = "*"
 AGREED = "include."
@@ -32,18 +37,50 @@ FormAction = Callable[[PageContext, Form], str | None]
 
 
 def reply(page: PageContext, form: Form) -> str | None:
-    """Answer a question: a button that was pressed says more than a box that was left."""
+    """Answer a question: a button that was pressed says more than a box that was left. Who reviews is led on."""
     choice, text, question_id = form.get("choice", ""), form.get("reply", "").strip(), form.get("question_id") or None
-    free = not choice and text and not text.lower().startswith(("approve", "changes:"))
-    if free and any(one.id == question_id and one.kind == "review" for one in page.team.questions()):
-        text = f"changes: {text}"
+    if text and not choice and changes_asked(text) is None and not text.lower().startswith(APPROVE):
+        asked = next((one for one in page.team.questions() if one.id == question_id), None)
+        if asked is not None and asked.choices != asked.options and text.lower() not in asked.options:
+            text = asking_for(text)
     warnings = page.acting.reply(page.params["task"], choice or text, question=question_id).warnings
     page.told = " ".join(["Answered.", *warnings]) if warnings else None
-    return None
+    following = reviews(page, page.params["task"]) if form.get("then") == "review" else []
+    return page.to("tasks", following[0], "changes") if following else None
 
 
 def task(page: PageContext, form: Form) -> None:
     perform(page.acting, page.params["task"], form.get("verb", ""), form)
+
+
+def bulk(page: PageContext, form: Form) -> None:
+    """Do something to every task that the filter found; those that do not take it are left alone.
+
+    Raises:
+        Conflict: more tasks are found by now than were shown.
+        InvalidRequest: there is no such button, or none of the tasks takes it. What the verb raises.
+    """
+    verb, column = form.get("verb", ""), form.get("column")
+    if verb not in BULK:
+        raise InvalidRequest(f"There is no button {verb!r}.", field="verb")
+    sought = sought_in({**form, "member": form.get("member_sought", "")})
+    some = (page.team.column(name, sought, limit=AT_ONCE) for name in ([column] if column else COLUMNS))
+    found = [task for tasks in some for task in tasks]
+    if len(found) > (int(form["found"]) if form.get("found", "").isdecimal() else 0):
+        raise Conflict(f"Now {len(found)} tasks are found, more than you saw. Look at them, then do it again.")
+    taken, refused = 0, None
+    for task in found:
+        if takes(task, verb, page.me):
+            try:
+                perform(page.acting, task.id, verb, form)
+                taken += 1
+            except InterlockError as error:
+                refused = refused or error
+    if not taken:
+        raise refused or InvalidRequest(f"None of these tasks can take that: {BULK[verb]}.", field="verb")
+    page.told = f"{BULK[verb]}: {text.count(taken, 'task')}."
+    if taken < len(found):
+        page.told += f" Left as they are: {len(found) - taken}.{f' {refused.message}' if refused else ''}"
 
 
 def merge(page: PageContext, form: Form) -> None:
@@ -67,7 +104,15 @@ def create(page: PageContext, form: Form) -> None:
 def chat(page: PageContext, form: Form) -> str | None:
     session = form.get("session_id") or None
     found = page.home.chat(page.project or "", form.get("content", ""), session_id=session, by=page.me)
-    return page.to("sessions", str(found["session_id"]))
+    return page.to("sessions", found.session_id)
+
+
+def member(page: PageContext, form: Form) -> None:
+    """Add a member that an agent drives; `interlock up` gives it work at once."""
+    if not form.get("agent"):
+        raise InvalidRequest("Choose the agent that drives it.", field="agent")
+    made = page.acting.spawn(form.get("name", "").strip(), agent=form["agent"])
+    page.told = f"{made.name} is a member now."
 
 
 def write(page: PageContext, form: Form) -> None:
@@ -126,19 +171,32 @@ def say(page: PageContext, form: Form) -> None:
 
 def project(page: PageContext, form: Form) -> str | None:
     found = page.home.create_project(form.get("id", "").strip(), form.get("workdir", "").strip() or None)
-    return page.to(project=str(found["id"]))
+    return page.to(project=found.id)
+
+
+def push(page: PageContext, form: Form) -> None:
+    """Send notices to this browser, or no more."""
+    page.context.need_home()
+    given = [form.get(name, "") for name in ("endpoint", "p256dh", "auth")]
+    service = page.home.push_to(*given, stop=form.get("verb") == "stop")
+    page.told = (
+        f"Notices come to this browser by way of {service}." if service else "No more notices come to this browser."
+    )
 
 
 ACTIONS: dict[str, FormAction] = {
     "/projects": project,
+    "/push": push,
     "/projects/{project}/chat": chat,
     "/projects/{project}/messages": write,
     "/projects/{project}/messages/read": read,
     "/projects/{project}/pause": pause,
+    "/projects/{project}/board": bulk,
     "/projects/{project}/tasks": create,
     "/projects/{project}/tasks/{task}/reply": reply,
     "/projects/{project}/tasks/{task}/move": task,
     "/projects/{project}/tasks/{task}/merge": merge,
+    "/projects/{project}/members": member,
     "/projects/{project}/members/{member}/move": pause,
     "/projects/{project}/workflows/{run}/move": run,
     "/projects/{project}/workflows/{run}/rollback": rollback,

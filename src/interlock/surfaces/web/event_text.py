@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from interlock.model.event import Event
+from interlock.clock import seconds
+from interlock.model.event import EVENT_TYPES, Event
 from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM
-from interlock.model.text import named, programs
+from interlock.model.text import named, programs, stuck
 from interlock.model.workflow import GATE, place_of, spoken
-from interlock.surfaces.web.prose import gist
+from interlock.surfaces.web.prose import asked, gist
 
 Payload = Mapping[str, Any]
 Sentence = Callable[[Payload], str]
 
 QUIET = frozenset(
-    "run.heartbeat run.started run.reported session.began session.ended message.offered message.delivered "
+    "run.heartbeat run.started run.reported run.spent session.began session.ended message.offered message.delivered "
     "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
-    "dependency.met task.reclaimed delegation.requested group.created worktree.made integration.started merge.queued "
-    "merge.started workflow.state workflow.context_loaded workflow.triggered workflow.dequeued workflow.status_changed "
-    "workflow.rate_limited workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated "
-    "protocol.message.warning".split()
+    "dependency.met verify.before task.reclaimed delegation.requested group.created worktree.made integration.started "
+    "merge.queued merge.started workflow.state workflow.context_loaded workflow.triggered workflow.dequeued "
+    "workflow.status_changed workflow.rate_limited workflow.state_rebuilt message.requeued mirror.adopted "
+    "ledger.migrated ledger.pruned protocol.message.warning".split()
 )
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
 HOPS = frozenset({"task.transitioned"})
 """What another event of the same moment says better."""
 LOUD = frozenset(
-    "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
+    "question.asked task.failed task.warning session.lost run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
     "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed "
     "changes.set_aside checkout.changed worktree.changed access.refused".split()
 )
+
+
+KINDS = {
+    "questions": ("Questions and reviews", "question review permission task.approved task.rejected"),
+    "trouble": ("What went wrong", " ".join((*sorted(LOUD - {"question.asked"}), "run.stuck", "limit.reached"))),
+    "tasks": ("Tasks", "task dependency delegation verify merge work"),
+    "messages": ("Messages", "message"),
+    "workflows": ("Workflows", "workflow plan"),
+    "team": ("Members and settings", "team member session runner shutdown access"),
+}
+"""What a timeline can be narrowed to: what it is called, and the types, or the first words of types, in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,28 @@ class EventLine:
     event: Event
     text: str
     tone: str
+
+
+def types_of(kind: str, everything: bool = False) -> tuple[str, ...]:
+    """Return the types of a kind of `KINDS`, of all for another; without the quiet ones unless `everything`."""
+    chosen = KINDS[kind][1].split() if kind in KINDS else None
+    return tuple(
+        type
+        for type in sorted(EVENT_TYPES)
+        if (chosen is None or type in chosen or type.partition(".")[0] in chosen) and (everything or type not in QUIET)
+    )
+
+
+def lengths(events: Iterable[Event]) -> dict[int, float]:
+    """Return how many seconds after its claim a task was done or failed, by the number of the event that says so."""
+    begun: dict[str | None, str] = {}
+    found = {}
+    for event in sorted(events, key=lambda one: one.seq):
+        if event.type == "task.claimed":
+            begun[event.task_id] = event.at
+        elif event.task_id in begun and (event.type == "task.failed" or event.payload.get("to") == "done"):
+            found[event.seq] = seconds(event.at) - seconds(begun[event.task_id])
+    return found
 
 
 def line(event: Event) -> EventLine:
@@ -66,19 +100,43 @@ def entries(events: Iterable[Event]) -> list[EventLine]:
     """Return events, newest first, as a person would tell them.
 
     What one verb did to one task is one line, without the hops that another event of the same moment explains; letters
-    to several are one.
+    to several are one, and so are reminders, of one question or of several in a row.
     """
     found: list[EventLine] = []
-    for _, some in groupby(events, key=lambda event: (event.at, event.actor, event.task_id)):
-        together = list(some)
-        letters = [event for event in together if event.type == "message.sent"]
-        rest = [event for event in together if event.type != "message.sent"]
-        telling = [event for event in rest if event.type not in HOPS and event.type not in QUIET]
-        found += [line(event) for event in telling or rest[:1]]
-        if letters:
+    for _, some in groupby(_reminded_once(events), key=lambda event: (event.at, event.actor)):
+        tasks: dict[str | None, list[Event]] = {}
+        letters: list[Event] = []
+        for event in some:
+            (letters if event.type == "message.sent" else tasks.setdefault(event.task_id, [])).append(event)
+        for rest in tasks.values():
+            failed = any(event.type == "task.failed" for event in rest)
+            told = [event for event in rest if event.type not in HOPS and event.type not in QUIET]
+            telling = [event for event in told if not (failed and event.payload.get("kind") == "escalation")]
+            found += [line(event) for event in telling or rest[:1]]
+        # What an act tells others by itself is no news beside the act.
+        if letters and not any(tasks):
             to = ", ".join(dict.fromkeys(actor(str(event.payload.get("to"))) for event in reversed(letters)))
             found.append(EventLine(letters[0], f"wrote to {to}", "plain"))
-    return found
+    shown: list[EventLine] = []
+    for reminds, lines in groupby(found, key=lambda one: one.event.type == "question.reminded"):
+        several = list(lines)
+        if reminds and len(several) > 1:
+            newest = replace(several[0].event, task_id=None)
+            several = [EventLine(newest, f"{len(several)} questions are still open", "plain")]
+        shown += several
+    return shown
+
+
+def _reminded_once(events: Iterable[Event]) -> Iterator[Event]:
+    """The events with the newest reminder of each question alone."""
+    seen = set()
+    for event in events:
+        if event.type == "question.reminded":
+            asked = (event.task_id, event.payload.get("id"))
+            if asked in seen:
+                continue
+            seen.add(asked)
+        yield event
 
 
 def actor(name: str) -> str:
@@ -127,22 +185,40 @@ def _step(said: Sentence) -> Sentence:
     return whole
 
 
+STATES = {
+    "done": "done",
+    "deadletter": "failed",
+    "ready": "ready to start",
+    "backlog": "waits for others",
+    "in-progress": "work continues",
+    "review": "work finished, to be checked",
+    "awaiting-response": "waits for an answer",
+}
+"""What a task is said to be once it has come to a state; `review` in which its check begins is told by the check."""
+
+
 def transitioned(payload: Payload) -> str:
     to = str(payload.get("to"))
-    if to == "done":
-        return "done"
-    text = {"deadletter": "failed", "ready": "ready to begin"}.get(to)
-    return _because(text or f"went from {payload.get('from')} to {to}", payload)
+    if to == "done" or payload.get("reason") == "verifying":
+        return STATES[to]
+    return _because(STATES.get(to, to), payload)
 
 
 def claimed(payload: Payload) -> str:
     forced = ", before its blockers were done" if payload.get("forced") else ""
-    return f"taken by {payload.get('owner')}, run {str(payload.get('run')).rpartition('.')[2]}{forced}"
+    return f"started, run {str(payload.get('run')).rpartition('.')[2]}{forced}"
 
 
 def failed(payload: Payload) -> str:
-    again = "is tried again" if payload.get("retry_at") else "given up"
-    return f"attempt {payload.get('attempt')} failed and {again}: {gist(str(payload.get('reason') or ''))}"
+    again = "to be tried again" if payload.get("retry_at") else "given up"
+    attempt = f"attempt {payload['attempt']} failed" if payload.get("attempt") else "failed"
+    return f"{attempt}, {again}: {gist(str(payload.get('reason') or ''))}"
+
+
+def before(payload: Payload) -> str:
+    red = payload.get("red")
+    said = "did not finish" if red is None else "failed, as it should" if red else "passed already"
+    return f"its check {said} on the tree before the work"
 
 
 def verified(payload: Payload) -> str:
@@ -152,26 +228,29 @@ def verified(payload: Payload) -> str:
 
 
 SENTENCES: dict[str, Sentence] = {
-    "team.created": _with("the project was made"),
+    "team.created": _with("created the project"),
     "team.paused": _reason("paused: nothing new starts"),
     "team.resumed": _with("resumed"),
-    "member.spawned": _with("{} joined", "name"),
-    "member.removed": _reason("a member left"),
+    "member.spawned": _with("added {}", "name"),
+    "member.removed": _reason("removed a member"),
     "member.paused": _with("{} is {}", "name", "status"),
-    "member.resumed": _with("{} goes on", "name"),
-    "session.lost": _with("the program of {} is gone", "member"),
+    "member.resumed": _with("{} resumed", "name"),
+    "session.lost": _with("found that {}'s program is gone", "member"),
     "task.created": _with("created"),
     "task.updated": _list("edited: ", "fields"),
     "task.transitioned": transitioned,
     "task.claimed": claimed,
     "task.assigned": _with("assigned to {}", "assignee"),
     "task.completed": _with("reported as {}", "outcome"),
-    "task.released": _with("given back"),
-    "task.reclaimed": _reason("taken back"),
-    "task.recovered": _reason("taken up again"),
+    "task.released": _with("returned to the queue"),
+    "task.reclaimed": _reason("returned to the queue"),
+    "task.recovered": _reason("resumed"),
     "task.failed": failed,
+    "run.stuck": lambda payload: (
+        f"made no progress, and was {payload.get('action')}: {stuck(payload.get('evidence') or {})}"
+    ),
     "task.retried": _with("is tried again"),
-    "task.rejected": _reason("changes were asked for"),
+    "task.rejected": _reason("changes requested"),
     "task.approved": _with("approved by {}", "by"),
     "task.blocked": _reason("blocked"),
     "task.unblocked": _with("unblocked"),
@@ -183,44 +262,60 @@ SENTENCES: dict[str, Sentence] = {
     "dependency.removed": _with("no longer waits for {}", "on"),
     "dependency.met": _with("{}, which it waited for, is done", "on"),
     "review.started": _with("{} reviews it", "member"),
-    "review.failed": _reason("the review came to no verdict"),
+    "review.failed": _reason("the review reached no verdict"),
     "verify.started": _with("Interlock runs its check: {}", "command"),
     "verify.finished": verified,
+    "verify.before": before,
     "message.sent": _with("wrote to {}", "to"),
-    "question.asked": _with("asked you: {}", "text"),
+    "question.asked": lambda payload: f"asked you: {gist(asked(str(payload.get('text') or '')))}",
     "question.answered": _with("answered: {}", "answer"),
     "question.withdrawn": _reason("a question was withdrawn"),
     "shutdown.requested": _with("{} is asked to stop", "subject"),
     "shutdown.granted": _with("agreed to stop"),
     "shutdown.rejected": _reason("will not stop"),
-    "shutdown.expired": _with("nobody answered whether to stop"),
-    "runner.started": lambda payload: "worker started" if payload.get("endless") else "run started",
-    "runner.stopped": _reason("run ended"),
-    "plan.started": _with("plan {} started", "path"),
-    "agent.idle_without_report": _with("{} stopped and reported nothing", "member"),
+    "shutdown.expired": _with("nobody answered the request to stop"),
+    "runner.started": lambda payload: "started a worker" if payload.get("endless") else "started the run",
+    "runner.stopped": lambda payload: _reason("stopped a worker" if payload.get("endless") else "ended the run")(
+        payload
+    ),
+    "plan.started": _with("started the plan {}", "path"),
+    "agent.idle_without_report": _with("{}'s program ended without a report of its own", "member"),
     "member.updated": _with("{} was changed", "name"),
-    "team.updated": lambda payload: f"settings changed: {', '.join(map(str, payload))}",
+    "team.updated": lambda payload: f"changed settings: {', '.join(map(str, payload))}",
     "question.reminded": _with("a question is still open"),
-    "merge.finished": _reason("merging ended, {}", "outcome"),
-    "access.refused": _reason("a run of {} tried what that may not", "member"),
+    "merge.finished": lambda payload: (
+        "merged" if payload.get("outcome") == "merged" else _reason("could not be merged ({})", "outcome")(payload)
+    ),
+    "access.refused": _reason("a run of {} tried something it is not allowed to", "member"),
     "processes.left": lambda payload: (
         f"left running, since `keep_processes` names it: {programs(payload.get('processes') or [])}"
     ),
     "changes.set_aside": _with("{} may only read; what it changed is kept as a patch", "member"),
     "checkout.changed": _changed("your checkout changed meanwhile"),
-    "worktree.changed": _changed("its worktree changed, with nobody at work in it"),
+    "worktree.changed": _changed("its worktree changed while nobody worked in it"),
     "work.merged": _with("merged the work into {}", "into"),
+    "artifacts.kept": _with("kept {} files that are in no commit", "count"),
+    "clock.set_back": _with("the clock of the machine was set back by {} s", "seconds"),
+    "limit.reached": _with("reached a limit of its {}: {} of {} ({})", "of", "spent", "limit", "measure"),
+    "permission.answered": _with("{} was answered: {}", "tool", "answer"),
+    "permission.asked": _with("asks to use {}: {}", "tool", "title"),
+    "run.capacity": _reason("its provider has no capacity left until {}", "retry_at"),
+    "run.waiting": _reason("its program waits for its provider until {}", "retry_at"),
+    "run.reminded": _with("{} ended its turn without a report, and was asked for one", "member"),
+    "session.prompted": _with("{} was given its messages", "member"),
+    "worker.status": _with("worker {} is {}", "worker", "status"),
+    "team.shutdown": _with("the team was shut down"),
     "notice.failed": _with("nobody could be notified: {}", "error"),
-    "workflow.started": _with("{} begins", "skill"),
+    "workflow.started": _with("{} started", "skill"),
     "workflow.preflight": _with("checked what the workflow needs: {}", "overall_status"),
     "workflow.aligned": _with("compared the project's documents: {}", "alignment_status"),
-    "workflow.step_started": _step(_with("begins")),
+    "workflow.step_started": _step(_with("started")),
     "workflow.step_completed": _step(_with("is {}", "status")),
     "workflow.step_failed": _reason("{} did not pass its check", "step"),
     "workflow.decided": _with("decided {}, since {}", "choice", "why"),
-    "workflow.turn_failed": _reason("a turn in {} came to nothing", "step"),
+    "workflow.turn_failed": _reason("a turn in {} achieved nothing", "step"),
     "workflow.timeout": _with("a time limit ended a turn in {}", "step"),
-    "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
+    "workflow.recovered": _with("continued after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason("nothing helped in {}, so you are asked", "step"),
     "workflow.evidence_missing": _list("is not completed yet, for ", "missing", "what it must leave is missing"),
     "workflow.story": _with("implements the story {}, since {}", "story", "why"),
@@ -231,17 +326,17 @@ SENTENCES: dict[str, Sentence] = {
     "workflow.party_ended": _with("a discussion ended, {}: {}", "exit_reason", "recommendation"),
     "workflow.feedback": _with("learned ({}): {}", "kind", "text"),
     "workflow.answered": _with("answered the workflow: {}", "answer"),
-    "workflow.adjusted": _list("goes on with ", "said", "its own tier"),
+    "workflow.adjusted": _list("continues with ", "said", "its own tier"),
     "workflow.said": _list("said: ", "said"),
     "workflow.override_blocked": _with("{}", "message"),
-    "workflow.resumed": _with("goes on: {}", "text"),
+    "workflow.resumed": _with("continues: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),
     "workflow.curated": _with("what it taught was kept, {} new", "kept"),
     "memory.degraded": _reason("memory is out of reach"),
     "workflow.queued": _with("{} waits for its turn", "skill"),
     "workflow.reprioritised": _with("moved in the queue, to {}", "priority"),
-    "workflow.rolled_back": _with("the workflow went back"),
-    "delegation.requested": _with("{} hands it to {}", "from_agent", "to_agent"),
+    "workflow.rolled_back": _with("the workflow was rolled back"),
+    "delegation.requested": _with("{} handed it to {}", "from_agent", "to_agent"),
     "delegation.accepted": _with("the handoff was accepted"),
-    "delegation.rejected": _reason("the handoff came to nothing"),
+    "delegation.rejected": _reason("the handoff failed"),
 }

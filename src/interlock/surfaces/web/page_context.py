@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
+from zlib import crc32
 
 from fastapi import Request
 from markupsafe import Markup
@@ -13,11 +14,27 @@ from markupsafe import Markup
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import InterlockError
-from interlock.model.report import folded
+from interlock.model.json import Json
+from interlock.model.status import StatusReport, folded
 from interlock.surfaces.http.auth import FORM_KEY
 from interlock.surfaces.http.request_context import RequestContext
 
 T = TypeVar("T")
+ANNOUNCED = 20
+"""Needs of one project that are announced one by one."""
+STATE_WORDS = {
+    "backlog": "Waiting",
+    "ready": "Ready",
+    "in-progress": "In progress",
+    "awaiting-response": "Asks you",
+    "blocked": "Blocked",
+    "review": "In review",
+    "done": "Done",
+    "deadletter": "Failed",
+    "cancelled": "Cancelled",
+    "deleted": "Deleted",
+}
+"""What people call the states of a task."""
 
 
 class PageContext:
@@ -26,16 +43,18 @@ class PageContext:
     def __init__(self, request: Request, context: RequestContext) -> None:
         self.context = context
         self._request = request
-        self._read: dict[str, Any] = {}
+        self._read: Json = {}
         state: Any = request.app.state
         if not hasattr(state, "glances"):
             state.glances = {}
-        self._glances: dict[str, tuple[int, dict[str, Any]]] = state.glances
+        self._glances: dict[str, tuple[int, Json]] = state.glances
         self.path = request.url.path
         self.params: Mapping[str, str] = request.path_params
         self.query: Mapping[str, str] = request.query_params
         self.told: str | None = None
         """What a form's verb answered, for the person who sent it."""
+        self.unreadable: dict[str, InterlockError] = {}
+        """Why a project cannot be read."""
 
     @property
     def me(self) -> str:
@@ -51,6 +70,11 @@ class PageContext:
         """What a form holds to count where there is no script to say so; nothing for a browser with one."""
         found = self._request.app.state.authenticator.form_key(self._request.headers)
         return Markup('<input type="hidden" name="{}" value="{}">').format(FORM_KEY, found) if found else Markup("")
+
+    @cached_property
+    def push_key(self) -> str | None:
+        """The key that a browser needs to be sent notices; None where it is not offered."""
+        return self.home.push_key() if self.may_act and self.context.principal.team is None else None
 
     @property
     def home(self) -> Home:
@@ -80,32 +104,35 @@ class PageContext:
         return self.context.team(name)
 
     @cached_property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusReport:
         """`Team.status` of the address's project."""
         return self.team.status()
 
     @cached_property
-    def statuses(self) -> list[dict[str, Any]]:
-        """`Team.status` of every project; one that cannot be read says why, as `error` and `message`."""
+    def statuses(self) -> list[StatusReport]:
+        """`Team.status` of every project, empty where it cannot be read: `unreadable` says why."""
         return [self._status(name) for name in self.teams]
 
-    def _status(self, name: str) -> dict[str, Any]:
+    def _status(self, name: str) -> StatusReport:
         try:
             return self.status if name == self.project else self.named(name).status()
         except InterlockError as error:
-            return {"team": name, "needs_me": [], "running": [], "next": [], "counts": {}, **error.as_dict()}
+            self.unreadable[name] = error
+            return StatusReport(name)
 
-    def glance(self, name: str) -> dict[str, Any]:
+    def glance(self, name: str) -> Json:
         """Return how many things of a project need somebody, and run; counted again only when something happened."""
         try:
             head = self.named(name).head()
             known = self._glances.get(name)
             if known is None or known[0] != head:
                 status = self._status(name)
-                counted = {"name": name, "needs": len(folded(status["needs_me"])), "running": len(status["running"])}
+                needs = folded(status.needs_me)
+                asks = [(f"{name}/{need.task_id}/{crc32(need.text.encode())}", need) for need in needs[:ANNOUNCED]]
+                counted = {"name": name, "needs": len(needs), "running": len(status.running), "asks": asks}
                 known = self._glances[name] = (head, counted)
         except InterlockError:
-            return {"name": name, "needs": 0, "running": 0}
+            return {"name": name, "needs": 0, "running": 0, "asks": []}
         return known[1]
 
     def once(self, name: str, read: Callable[[], T]) -> T:
@@ -125,6 +152,11 @@ class PageContext:
         query: dict[str, str | int | None] = {**self.query, **changes}
         kept = {key: value for key, value in query.items() if value is not None}
         return quote(self.path) + (f"?{urlencode(kept)}" if kept else "")
+
+    def sought(self) -> str:
+        """Return the filter in the query, for the address of a page that keeps it."""
+        kept = {key: self.query[key] for key in ("q", "member", "priority", "epic", "by") if self.query.get(key)}
+        return f"?{urlencode(kept)}" if kept else ""
 
     def to(self, *parts: str, project: str | None = None) -> str:
         """Return the address of a page of a project: `page.to("tasks", id)`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 
 from interlock.errors import TaskNotFound
 from interlock.surfaces.http.request_context import Reader
@@ -19,6 +19,8 @@ from interlock.surfaces.web.rendering import Page, Region, show, static
 from interlock.surfaces.web.views import project, task, workflow_run
 
 WORK = "task question run verify review team runner plan merge workflow member"
+GRAPH = "dependency task.created task.updated task.transitioned task.assigned task.deleted"
+"""What changes the picture of dependencies; words in a Work Log do not."""
 NAV = Region("nav", "task question team member review", project.nav)
 LIVE = 3
 """Seconds between two looks at what running programs print, which is no event."""
@@ -52,8 +54,8 @@ PAGES: dict[str, Page] = {
         place="now",
     ),
     "/board": _page("board", "Board", Region("board", WORK, project.board)),
-    "/board/{state}": _page("state", "Board", Region("state", WORK, project.state), place="board"),
-    "/graph": _page("graph", "Dependencies", Region("graph", "task dependency", project.graph)),
+    "/board/{state}": _page("state", project.state_title, Region("state", WORK, project.state), place="board"),
+    "/graph": _page("graph", "Dependencies", Region("graph", GRAPH, project.graph)),
     "/tasks/{task}": _page(
         "task",
         task.title,
@@ -69,8 +71,16 @@ PAGES: dict[str, Page] = {
         place="board",
     ),
     "/tasks/{task}/changes": _page(
-        "task_changes", task.changes_title, Region("changes", "merge work verify", task.changes), place="board"
+        "review",
+        task.review_title,
+        Region("subject", WORK, task.head),
+        Region("about", WORK, task.about),
+        Region("changes", "merge work verify", task.changes),
+        Region("output", "run verify", task.output, LIVE),
+        Region("decide", WORK, task.decide),
+        place="board",
     ),
+    "/tasks/{task}/log": _page("log", task.log_title, Region("log", "run verify", task.log, LIVE), place="board"),
     "/sessions/{session}": _page(
         "session", project.chat_title, Region("thread", WORK, project.chat, LIVE), place="now"
     ),
@@ -115,6 +125,8 @@ def router() -> APIRouter:
     pages = {**GLOBAL_PAGES, **{f"/projects/{{project}}{path}": page for path, page in PAGES.items()}}
     endpoints: dict[str, Callable[..., Response]] = {path: _showing(page) for path, page in pages.items()}
     endpoints |= {"/tasks/{task}": _task, "/sessions/{session}": _session, "/static/{name}": _static}
+    endpoints["/static/{version}/{name}"] = _static
+    endpoints["/projects/{project}/tasks/{task}/log.txt"] = _whole_log
     for path, endpoint in endpoints.items():
         made.add_api_route(path, endpoint, methods=["GET"], response_class=Response)
     actions.add(made)
@@ -134,6 +146,11 @@ def _task(request: Request, caller: Reader, task: str) -> Response:
     return _short(request, caller, team.name, "tasks", "task", team.task(task).id)
 
 
+def _whole_log(caller: Reader, project: str, task: str, run: int | None = None) -> Response:
+    path, number = caller.team(project).output(task, run)
+    return FileResponse(path, media_type="text/plain; charset=utf-8", filename=f"{task}.{number}.log")
+
+
 def _session(request: Request, caller: Reader, session: str) -> Response:
     found = caller.home.group_tasks(session)
     if not found or not found[0].project_id:
@@ -150,5 +167,5 @@ def _short(request: Request, caller: Reader, project: str, kind: str, name: str,
     return show(request, context, PAGES[f"/{kind}/{{{name}}}"])
 
 
-def _static(request: Request, name: str) -> Response:
-    return static(name, request)
+def _static(request: Request, name: str, version: str | None = None) -> Response:
+    return static(name, request, version)

@@ -9,20 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_inline.emphasis import tokenize
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
+from rich.ansi import AnsiDecoder
+from rich.style import Style
+from rich.text import Text
 
 from interlock.model.guard import FALLBACKS
 from interlock.model.text import plain
 
 LONGEST = 40_000
 """Characters of one text that are shown; a page is no place for a whole log."""
+HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0]|"
+    "(?<=[!-~])[\u200c\u200d](?=[!-~])"
+)
+"""Characters that take no room, or turn what follows: two texts that look alike differ by them. Joiners are signs of
+their own only between letters that are never joined."""
+MARKED = re.compile(
+    r"(?<!\w)(?:(?P<code>`{1,2})(?P<said>[^`]+)(?P=code)|(?P<mark>\*{1,3})(?=[^\s*/.])(?P<words>[^*]*[^\s*/])(?P=mark))"
+    r"(?!\w|\.\w)"
+)
+"""What Markdown sets apart in a line; a lone mark is part of a name or a pattern, as in `src/*_views.py`."""
+NAMED = re.compile(r"^(?:Approve )?TASK-[\d-]+ \(.+\)(?:(\?)$| failed permanently: )", re.DOTALL)
+"""How a question about a task begins: with the task's name, for those who see nothing else."""
 SAFE = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
+
+
+def seen(text: str) -> str:
+    """The text with hidden characters named, as programs write them: `\\u202e`."""
+    return text if text.isascii() else HIDDEN.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 @lru_cache(maxsize=512)
@@ -47,23 +68,52 @@ def verbatim(text: str | None) -> Markup:
     return escape(shown.strip("\n")) + (f"\n\n{cut}" if cut else "")
 
 
+def terminal(lines: Sequence[str]) -> list[Markup]:
+    """Lines that a program printed, each as HTML with the colours and weights that it gave them."""
+    decoder = AnsiDecoder()
+    return [_printed(decoder.decode_line(line[:LONGEST])) for line in lines]
+
+
+def _printed(line: Text) -> Markup:
+    made, at = Markup(""), 0
+    for span in line.spans:
+        style = span.style if isinstance(span.style, Style) else Style.null()
+        number = style.color.number if style.color else None
+        marks = [f"ansi-{number % 8}"] if number is not None and number < 16 else []
+        marks += [name for name in ("bold", "dim") if getattr(style, name)]
+        words = plain(seen(line.plain[span.start : span.end]))
+        made += escape(plain(seen(line.plain[at : span.start])))
+        made += Markup('<i class="{}">{}</i>').format(" ".join(marks), words) if marks else escape(words)
+        at = span.end
+    return made + escape(plain(seen(line.plain[at:])))
+
+
 def gist(text: str | None, length: int = 160) -> str:
     """The first line that says anything, without the marks of Markdown."""
-    for line in plain((text or "")[: LONGEST // 10]).splitlines():
-        found = re.sub(r"^[\s#>*-]+|[*_`]{1,3}", "", line).strip()
-        if found:
+    for line in plain(seen((text or "")[: LONGEST // 10])).splitlines():
+        bare = re.sub(r"^\s*(?:(?:#+|[>*-])\s+)*", "", line)
+        found = MARKED.sub(lambda one: one["said"] or one["words"], bare).strip()
+        if found.strip("-*_`#>="):
             return found if len(found) <= length else found[: length - 1].rstrip() + "…"
     return ""
 
 
+def asked(text: str) -> str:
+    """A question without the id and the subject of its task, which are shown beside it."""
+    found = NAMED.match(text)
+    if found is None:
+        return text
+    return "Approve this work?" if found[1] else text[found.end() :][:1].upper() + text[found.end() + 1 :]
+
+
 def line(text: str | None, length: int = 160) -> str:
     """A text as one line, with all of its marks: they belong to names in code."""
-    found = " ".join(plain((text or "")[:LONGEST]).split())
+    found = " ".join(plain(seen((text or "")[:LONGEST])).split())
     return found if len(found) <= length else found[: length - 1] + "…"
 
 
 def _bounded(text: str) -> tuple[str, str]:
-    shown = plain(text)
+    shown = plain(seen(text))
     if len(shown) <= LONGEST:
         return shown, ""
     return shown[:LONGEST], f"{len(shown) - LONGEST:,} more characters are not shown here."
@@ -71,7 +121,11 @@ def _bounded(text: str) -> tuple[str, str]:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}, renderer_cls=_Renderer).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True}, renderer_cls=_Renderer).enable(
+        "table"
+    )
+    # `__init__.py` and `_views` are names; emphasis has stars.
+    parser.inline.ruler.at("emphasis", lambda state, silent: state.src[state.pos] != "_" and tokenize(state, silent))
     parser.validateLink = lambda url: bool(SAFE.match(url.strip()))  # type: ignore[method-assign]
     return parser
 
@@ -92,7 +146,7 @@ class _Renderer(RendererHTML):
         told = self.renderInlineAsText(token.children or [], options, env) or "image"
         return str(
             Markup('<a rel="noopener noreferrer nofollow" target="_blank" href="{}">{}</a>').format(
-                _text(token.attrGet("src")), told
+                token.attrGet("src") or "", told
             )
         )
 
@@ -103,7 +157,3 @@ class _Renderer(RendererHTML):
     def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         """See `heading_open`."""
         return "</p>\n"
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)

@@ -40,12 +40,22 @@ class TaskAction:
 
 
 BLOCK = TaskAction("block", "Block", "blocked", asks="reason")
-RELEASE = TaskAction("release", "Give it back", "ready backlog")
+RELEASE = TaskAction("release", "Return to queue", "ready backlog")
 ASSIGN = TaskAction("assign", "Assign", "", asks="member")
 EVERYWHERE = (
     TaskAction("cancel", "Cancel", "cancelled", grave=True),
     TaskAction("delete", "Delete", "deleted", grave=True),
 )
+BULK = {
+    "retry": "Retry",
+    "unblock": "Unblock",
+    "release": "Give back",
+    "assign": "Assign",
+    "prioritise": "Set priority",
+    "cancel": "Cancel",
+    "delete": "Delete",
+}
+"""What can be done to all tasks that a filter finds. Not approving: nobody would have looked at each."""
 TABLE: dict[str, tuple[TaskAction, ...]] = {
     "backlog": (TaskAction("claim_anyway", "Start before its blockers are done", "in-progress"), BLOCK),
     "ready": (TaskAction("claim", "Take it yourself", "in-progress"), BLOCK),
@@ -56,7 +66,7 @@ TABLE: dict[str, tuple[TaskAction, ...]] = {
         TaskAction("approve", "Approve", "done", main=True),
         TaskAction("reject", "Ask for changes", "in-progress ready", asks="reason"),
     ),
-    "deadletter": (TaskAction("retry", "Try again", "ready backlog", main=True),),
+    "deadletter": (TaskAction("retry", "Retry", "ready backlog", main=True),),
 }
 
 
@@ -77,6 +87,11 @@ def _possible(action: TaskAction, task: Task, me: str) -> bool:
     if action.verb == "release":
         return task.owner is not None
     return True
+
+
+def takes(task: Task, verb: str, me: str) -> bool:
+    """Return whether that can be done to a task among others."""
+    return task.state not in FINAL and (verb == "prioritise" or any(one.verb == verb for one in actions_for(task, me)))
 
 
 def perform(team: Team, task: str, verb: str, form: Mapping[str, str]) -> None:
@@ -100,10 +115,12 @@ VERBS: dict[str, Callable[[Team, str, str, Mapping[str, str]], Any]] = {
     "approve": lambda team, task, reason, form: team.approve(task, summary=reason or None),
     "reject": lambda team, task, reason, form: team.reject(task, reason=reason),
     "retry": lambda team, task, reason, form: team.retry(task),
+    "retry_alike": lambda team, task, reason, form: team.retry_alike(task),
     "cancel": lambda team, task, reason, form: team.cancel(
         task, reason=reason or None, cascade=form.get("cascade") == "yes"
     ),
     "delete": lambda team, task, reason, form: team.delete(task),
     "undepend": lambda team, task, reason, form: team.depend(task, on=form.get("on", ""), remove=True),
     "assign": lambda team, task, reason, form: team.assign(task, to=form.get("member", "").strip() or None),
+    "prioritise": lambda team, task, reason, form: team.update(task, priority=form.get("level", "")),
 }

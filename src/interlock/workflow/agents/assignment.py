@@ -1,40 +1,36 @@
-"""A piece of work for a subagent of a run, and what comes back (epic 5).
+"""A piece of work for a subagent of a run, what comes back, which model it gets and who does it (epic 5). Pure.
 
-Which class of model a piece of work gets: Haiku, Sonnet or Opus (FR23a, story 5.7). Pure rules.
+Which class of model (FR23a, story 5.7): work is weighed by its complexity, the project's tier and its kind. Little goes
+to the fast model, much to the one that thinks deepest, the rest to the one between. Writing code is never left to the
+smallest, whatever the tier, and code that is complex goes to the largest. `max_model` caps it all. Haiku, Sonnet and
+Opus are classes: what an agent program calls them its profile says (`models`); a program that knows none works with its
+own default.
 
-Work is weighed: its complexity, the project's tier and its kind. Little goes to the fast model, much to the one that
-thinks deepest, the rest to the one between. Writing code is never left to the smallest, whatever the tier, and code
-that is complex goes to the largest. `max_model` caps it all.
-
-The three names are classes. What an agent program calls them its profile says (`models`); a program that knows none
-works with its own default.
-
-Who is given it: the role that fits its kind, and the installed agent that plays it best (FR23). A role has a stance of
-our own, written to the point; where the project's package has an agent that fits, its persona comes first, so that the
-work is done in the manner the team knows. What nobody is specialised in goes to the general-purpose role, with a
-warning.
+Who does it (FR23): the role that fits its kind, and the installed agent that plays it best. A role has a stance of our
+own; where the project's package has an agent that fits, its persona comes first, so that the work is done in the manner
+the team knows. What nobody is specialised in goes to the general-purpose role, with a warning.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
+from interlock.model.json import Json
 from interlock.settings import MODEL_CLASSES
 from interlock.workflow.package.packages import Persona
 
-VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION = (
-    *("validation", "code_review", "creative"),
-    *("analysis", "implementation"),
-)
-KINDS = (VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION)
+KINDS = VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION = (
+    "validation", "code_review", "creative", "analysis", "implementation",
+)  # fmt: skip
 HIGH, NORMAL, LOW = "high", "normal", "low"
 PRIORITIES = (HIGH, NORMAL, LOW)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """Work for one subagent, which knows nothing but `prompt`: what others found is not in it, so that it judges by
     itself.
@@ -56,13 +52,13 @@ class Assignment:
     model: str | None = None
     agent_id: str | None = None
     role: str | None = None
-    data: dict[str, Any] = field(default_factory=dict)
+    data: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a subagent said. `completed` is the only status with a usable `text`; `detail` says why it is another one.
-    `agent_id` is what it can be resumed by, null where its program cannot."""
+    `agent_id` is what it can be resumed by, None where its program cannot."""
 
     label: str
     status: Literal["completed", "failed", "timeout", "cancelled", "preempted", "capacity"]
@@ -81,10 +77,10 @@ UNKNOWN_TIER = 2  # decision 32
 LIGHT, HEAVY = 1, 4  # up to, and from, which weight the smallest and the largest are chosen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Model:
     """A class of model with the reason. `wanted` is what it would have been without `max_model`; `name` what the
-    program calls it, null for the program's own default."""
+    program calls it, None for the program's own default."""
 
     cls: str
     why: str
@@ -124,14 +120,14 @@ def select(
 
 
 def class_of(name: str | None, models: Mapping[str, str]) -> str | None:
-    """The class that a program's model belongs to, where its name tells; null otherwise."""
+    """The class that a program's model belongs to, where its name tells; None otherwise."""
     if name is None:
         return None
     mapped = next((cls for cls, known in models.items() if known.casefold() == name.casefold()), None)
     return mapped or next((cls for cls in CLASSES if cls in name.casefold()), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Role:
     """What somebody is for. `words` in the label or role of an assignment call for it, `played_by` are the installed
     agents that may play it, best first. `reuse`: whether one who did such work before may do more of it; nobody who
@@ -144,7 +140,7 @@ class Role:
     reuse: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """Where a piece of work goes. `warning` says that nobody is specialised in it."""
 
@@ -286,7 +282,11 @@ def route(assignment: Assignment, installed: Sequence[Persona] = (), module: str
     role = next((one for one in ROLES if one.name == wanted), None)
     warning = None
     if role is None and assignment.kind in _OF_KIND:
-        role = _specialised(*_OF_KIND[assignment.kind], f"{wanted} {assignment.label}")
+        special, usual = _OF_KIND[assignment.kind]
+        called = f"{wanted} {assignment.label}".casefold()
+        # The first whose words are in what it is called, each as a whole word.
+        words = {one: rf"(?<![a-z0-9])(?:{'|'.join(map(re.escape, one.words))})(?![a-z0-9])" for one in special}
+        role = next((one for one, pattern in words.items() if re.search(pattern, called)), usual)
     elif role is None:
         role = GENERAL
         warning = f"nobody is specialised in {assignment.kind!r}: {assignment.label} goes to a general-purpose agent"
@@ -294,10 +294,67 @@ def route(assignment: Assignment, installed: Sequence[Persona] = (), module: str
     return Route(role, next((by_name[one] for one in players if one in by_name), None), warning)
 
 
-def _specialised(special: Sequence[Role], usual: Role, called: str) -> Role:
-    """The first whose words stand in `called`, each as a whole word."""
-    text = called.casefold()
-    for role in special:
-        if any(re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) for word in role.words):
-            return role
-    return usual
+WORKING, INTERRUPTED = "working", "interrupted"
+"""At work; and stopped because the run was, so that it can be taken up again with it."""
+
+
+@dataclass
+class SubagentRecord:
+    """One subagent as the run knows it. `n` is its number in the run, 0 while it has none; `status` is `working` until
+    it is that of its report. `input` is the hash of what it was asked: only the same question is taken up again by the
+    session that was asked it. `model_signal` is `Model.signal` where its model was chosen by class, None where the
+    program uses its own. Times are ISO 8601 UTC."""
+
+    label: str
+    kind: str
+    role: str
+    model: str | None = None
+    agent_id: str | None = None
+    status: str = WORKING
+    started: str | None = None
+    ended: str | None = None
+    attempts: int = 0
+    input: str = ""
+    n: int = 0
+    model_signal: float | None = None
+
+    def as_dict(self) -> Json:
+        """All fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTerms:
+    """What work is routed and models are chosen by, as it is now."""
+
+    tier: int | None = None
+    max_model: str | None = None
+    module: str = ""
+    installed: Sequence[Persona] = ()
+
+
+class SubagentRegistry:
+    """A registry that knows nothing and keeps nothing: for subagents without a run."""
+
+    def terms(self) -> RoutingTerms:
+        """The terms that hold now."""
+        return RoutingTerms()
+
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
+        """The record of an earlier process for the very same work that never ended, given out once."""
+        return None
+
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
+        """A subagent was chosen for a piece of work, for these reasons; `warning` where nobody is specialised in it."""
+
+    def note(self, record: SubagentRecord) -> None:
+        """It is another one than before; written with whatever is written next."""
+
+    async def keep(self, record: SubagentRecord) -> None:
+        """Note it, and write it down at once."""
+
+
+def input_of(assignment: Assignment) -> str:
+    """What an assignment asks, as a short hash."""
+    asked = "\0".join((assignment.label, assignment.kind, assignment.prompt))
+    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,41 +1,38 @@
-"""The agent sessions of one run: one agent, one turn at a time, each under watch (`watch.py`).
-
-A session whose turn reached a limit is ended; it can be resumed where its program can do that. The absolute ceiling of
-a turn is the session's own.
+"""Sessions of agents under watch, and the seats of a run's subagents.
 
 The watch over one turn of an agent: the limits it may reach, and ending it when it does (decision 30, FR17, NFR1).
-
 Three limits hold for a turn, in seconds. *Silence*: nothing was said, no tool ran, no permission was asked. *Nested*
 and *workflow*: no progress for that long, also where a tool runs; everything audible is progress, and waiting for a
 human is not counted. A subagent's piece of work has a limit of its own, which no progress puts off, and so has a round
-of Party Mode. When one is reached the turn is cancelled and, after the grace, the session's processes are ended.
+of Party Mode. When one is reached the turn is cancelled and, after the grace, the session's processes are ended; it can
+be resumed where its program can do that. The absolute ceiling of a turn is the session's own.
 
-The seats of a run's subagents: how many there are at once, who gets the next one, and what becomes of it (FR22).
-
-A *seat* is one agent from before its program starts until nothing of it is left; there are never more of them than the
-pool's size. Whoever wants one takes a *ticket*. The next seat goes to the highest priority, and within it to whoever
-came first:
+A *seat* is one agent of a run's subagents from before its program starts until nothing of it is left; there are never
+more of them than the pool's size (FR22). Whoever wants one takes a *ticket*. The next seat goes to the highest
+priority, and within it to the first that came:
 
 * a seat that is kept for the very conversation, else an idle one that fits and nobody keeps;
 * a new one, while there is room;
 * the one that was idle longest, whose agent is ended first (those kept for a conversation last);
 * with high priority, that of the lowest priority at work, which is stopped and queues again in its old place.
 
-Only bookkeeping happens here, at once and without waiting; whoever has a ticket starts, prompts and ends agents.
+Handing out seats is only bookkeeping, at once and without waiting; the holder of a ticket starts, prompts and ends
+agents.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, field, replace
 
 import anyio
 
 from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update
 from interlock.errors import AgentError
+from interlock.model.json import Json
 from interlock.workflow.agents.assignment import HIGH, PRIORITIES
-from interlock.workflow.engine.turn_interpreter import SILENT, Heard
 
 AUDIBLE = frozenset({"text", "thought", "tool"})
 RUNNING = frozenset({"pending", "in_progress"})
@@ -45,9 +42,11 @@ RAN = 50  # commands of one turn
 
 WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
 TIME_LIMIT, PARTY_TIMEOUT = "time_limit", "party_timeout"
+SILENT = "silent"
+"""How a turn ended that the engine ended."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds (decision 30); 0 switches one off. `grace` is what a cancelled turn gets to end by itself. Menus are put
     to a human `menu_interval` apart, and after `menu_pause` in a row (0: never) there is a pause."""
@@ -64,26 +63,31 @@ class Limits:
     menu_pause: int = 10
 
 
+@dataclass(slots=True)
 class Watch:
-    """What the limits are judged by, for one turn. `quiet` at the start is the time without progress so far, `whole`
-    what the turn may take in all, in seconds (0: any)."""
+    """What the limits are judged by, for one turn that began at `began`. `quiet` is the time without progress before
+    it, `whole` what the turn may take in all, in seconds (0: any). `ended`: the session had to be closed, for its turn
+    did not end when it was cancelled."""
 
-    def __init__(self, limits: Limits, nested: bool, now: float, quiet: float = 0.0, whole: float = 0.0) -> None:
-        self.limits = limits
-        self.nested = nested
-        self.whole = whole
-        self.waited = 0.0
-        self.began = now
-        self.sound = now
-        self.progress = now - quiet
-        self.tools: set[str] = set()
-        self.held = 0
-        self.paths: list[str] = []
-        self.written: list[str] = []
-        self.ran: dict[str, str] = {}
-        self.timeout: str | None = None
-        self.ended = False  # the session had to be closed, for its turn did not end when it was cancelled
-        self._held_at = now
+    limits: Limits
+    nested: bool
+    began: float
+    quiet: InitVar[float] = 0.0
+    whole: float = 0.0
+    waited: float = 0.0
+    sound: float = 0.0
+    progress: float = 0.0
+    held: int = 0
+    held_at: float = 0.0
+    tools: set[str] = field(default_factory=set)
+    paths: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    ran: dict[str, str] = field(default_factory=dict)
+    timeout: str | None = None
+    ended: bool = False
+
+    def __post_init__(self, quiet: float) -> None:
+        self.sound, self.progress = self.began, self.began - quiet
 
     def hear(self, update: Update, now: float) -> None:
         if update.kind not in AUDIBLE:
@@ -101,26 +105,9 @@ class Watch:
             self.paths += paths
             self.written += paths if str(update.data.get("kind")) in WRITES else []
 
-    def hold(self, now: float) -> None:
-        """A human is asked: no clock runs."""
-        if self.held == 0:
-            self._held_at = now
-        self.held += 1
-
-    def release(self, now: float) -> None:
-        self.held -= 1
-        if self.held == 0:
-            self.sound = now
-            self.progress += now - self._held_at
-            self.waited += now - self._held_at
-
     def worked(self, now: float) -> float:
         """Seconds of the turn, without those that a human took."""
         return now - self.began - self.waited
-
-    def quiet(self, now: float) -> float:
-        """Seconds without progress."""
-        return now - self.progress
 
     def left(self, now: float) -> float:
         """Seconds until a limit can be reached at the earliest; 0 when one is."""
@@ -147,6 +134,25 @@ class Watch:
         return ends
 
 
+@contextmanager
+def paused(watch: Watch | None) -> Iterator[None]:
+    """A human is asked meanwhile: no clock of the turn runs."""
+    if watch is None:
+        yield
+        return
+    if watch.held == 0:
+        watch.held_at = anyio.current_time()
+    watch.held += 1
+    try:
+        yield
+    finally:
+        watch.held -= 1
+        if watch.held == 0:
+            watch.sound = now = anyio.current_time()
+            watch.progress += now - watch.held_at
+            watch.waited += now - watch.held_at
+
+
 async def prompted(
     session: AgentSession,
     text: str,
@@ -156,8 +162,13 @@ async def prompted(
     stop: anyio.Event | None = None,
     log: str | None = None,
 ) -> Turn:
-    """One turn under watch; what ended it before its time stands in `watch.timeout`. `stop` ends it from outside."""
+    """One turn under watch, which hears each update; what ended it early is `watch.timeout`. `stop` ends it from
+    outside."""
     turn = Turn("cancelled")
+
+    def hear(update: Update) -> None:
+        watch.hear(update, anyio.current_time())
+        on_update(update)
 
     async def end() -> None:
         await session.cancel()
@@ -179,12 +190,30 @@ async def prompted(
         group.start_soon(guard)
         if stop is not None:
             group.start_soon(stopper, stop)
-        turn = await session.prompt(text, on_update, log)
+        turn = await session.prompt(text, hear, log)
         group.cancel_scope.cancel()
     return turn
 
 
 @dataclass(frozen=True)
+class Heard:
+    """One turn: how it ended, what was said, the files its tools named (as the agent gave them), and for how long.
+
+    `stop` is the turn's own word, or `silent` where the engine ended it. `answered` says that the prompt was the answer
+    to a menu's way on, `word` is what the agent said by one of its tools.
+    """
+
+    stop: str
+    output: str
+    paths: tuple[str, ...] = ()
+    detail: str | None = None
+    retry_at: float | None = None
+    seconds: float = 0.0
+    answered: bool = False
+    word: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A turn, and the limit that ended it, if one did. `written` are the files that its tools changed, `ran` the
     commands that they ran, each with how it ended."""
@@ -219,7 +248,6 @@ class AgentPool:
         self._resume = resume
         self._watch: Watch | None = None
         self._quiet = 0.0
-        self._stopped = False
 
     @property
     def live(self) -> bool:
@@ -240,7 +268,6 @@ class AgentPool:
         if self.live:
             return True
         await self.close()
-        self._stopped = False
         wanted, self._resume = self._resume, None
         if wanted is not None:
             try:
@@ -268,21 +295,20 @@ class AgentPool:
             raise AgentError("No session is open; this is a defect of the engine.")
         whole = self.limits.party_round if party else 0.0
         watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet, whole)
-        began = watch.began
         try:
-            turn = await prompted(session, text, watch, self._heard, stop=stop)
+            turn = await prompted(session, text, watch, self._on_update, stop=stop)
         finally:
             self._watch = None
-        self._quiet = watch.quiet(anyio.current_time())
+        self._quiet = anyio.current_time() - watch.progress
         if watch.timeout == TIME_LIMIT:
             watch.timeout = PARTY_TIMEOUT
         over = watch.timeout is not None or watch.ended
         if not session.lasting or over:
             self._resume = session.agent_session if over else None
-            await self._end()
+            await self.close()
         how = SILENT if watch.timeout is not None else turn.stop
         detail = watch.timeout or turn.detail
-        seconds = anyio.current_time() - began
+        seconds = anyio.current_time() - watch.began
         heard = Heard(how, turn.output, tuple(watch.paths), detail, turn.retry_at, seconds, answered)
         return Ended(heard, watch.timeout, tuple(dict.fromkeys(watch.written)), tuple(watch.ran.values()))
 
@@ -292,34 +318,18 @@ class AgentPool:
 
     async def cancel(self) -> None:
         """End the running turn."""
-        self._stopped = True
         if self._session is not None:
             await self._session.cancel()
 
     async def close(self) -> None:
         """End the session and everything it started."""
-        self._stopped = True
-        await self._end()
-
-    async def _end(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _heard(self, update: Update) -> None:
-        if self._watch is not None:
-            self._watch.hear(update, anyio.current_time())
-        self._on_update(update)
-
     async def _permit(self, permission: Permission) -> str | None:
-        watch = self._watch
-        if watch is not None:
-            watch.hold(anyio.current_time())
-        try:
+        with paused(self._watch):
             return await self._asked(permission)
-        finally:
-            if watch is not None:
-                watch.release(anyio.current_time())
 
 
 PREEMPTED, CANCELLED = "preempted", "cancelled"
@@ -331,9 +341,9 @@ class Stopped(Exception):
     """The pool gives out no more seats."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Seat:
-    """One agent. `fits` says what work it may do next for somebody else, null for none; `keeper` is the conversation it
+    """One agent. `fits` says what work it may do next for somebody else, None for none; `keeper` is the conversation it
     is kept for. `strange`: what was said in it was about something else. `retiring` has to be ended before another
     agent is started in its place."""
 
@@ -352,7 +362,7 @@ class Seat:
         return self.ticket is None and not self.leaving
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Ticket:
     """The wish for a seat. `stop` is set where the work in it has to end before its time, for the reason `why`."""
 
@@ -512,14 +522,11 @@ class SubagentPool:
         """As many of the lowest priority are stopped as are needed by those of the highest."""
         wanted = sum(one.priority == HIGH for one in self._waiting)
         coming = sum(one.leaving or (one.ticket is not None and one.ticket.stop.is_set()) for one in self._seats)
-        for ticket in sorted(_movable(self._seats), key=lambda one: one.order, reverse=True)[: max(0, wanted - coming)]:
+        at_work = [one.ticket for one in self._seats if one.ticket is not None and not one.ticket.stop.is_set()]
+        movable = [one for one in at_work if one.priority != HIGH and one.preempted < PREEMPTIONS]
+        for ticket in sorted(movable, key=lambda one: one.order, reverse=True)[: max(0, wanted - coming)]:
             ticket.preempted += 1
             _stop(ticket, PREEMPTED)
-
-
-def _movable(seats: Iterable[Seat]) -> list[Ticket]:
-    at_work = [one.ticket for one in seats if one.ticket is not None and not one.ticket.stop.is_set()]
-    return [one for one in at_work if one.priority != HIGH and one.preempted < PREEMPTIONS]
 
 
 def _stop(ticket: Ticket, why: str) -> None:

@@ -2,24 +2,21 @@
 
 It decides who does a piece of work (`assignment.route`) and with which model (`assignment.select`), has the pool find a
 seat for it (`pool`), and lets the subagent work (`Subagent`). Whatever its agents do, each assignment comes to exactly
-one report.
+one report. What a role that judges is told is its prompt alone, in a session of its own. An agent that analyses, writes
+code or does whatever there is goes back to the pool afterwards, and may be given more work of the same kind, role,
+model and rights.
 
-What an assignment of a role that judges is told is its prompt alone, in a session of its own. An agent that analyses,
-writes code or does whatever there is goes back to the pool afterwards, and may be given more work of the same kind,
-role, model and rights.
-
-A subagent is a conversation with an agent of the pool, which may change under it without harm (FR22, FR23c).
-
-Between two prompts its seat may be given to others; during one its program may crash, or it may have to make room. It
-is then taken up again in its own session where the program can resume it, and else begun again with what was said
-before. What was to write, and may have half written, is not begun again by somebody who does not know of it.
+A subagent is a conversation with an agent of the pool, which may change under it without harm (FR22, FR23c). Between
+two prompts its seat may be given to others; during one its program may crash, or it may have to make room. It is then
+taken up again in its own session where the program can resume it, and else begun again with what was said before. What
+was to write, and may have half written, is not begun again by an agent that does not know of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -29,7 +26,19 @@ from interlock.errors import AgentError, NoCapacity, StorageError
 from interlock.processes.groups import nested
 from interlock.processes.output import Output
 from interlock.workflow.agents import assignment as model_selection
-from interlock.workflow.agents.assignment import CLASSES, Assignment, Model, Report, class_of, route
+from interlock.workflow.agents.assignment import (
+    CLASSES,
+    INTERRUPTED,
+    WORKING,
+    Assignment,
+    Model,
+    Report,
+    SubagentRecord,
+    SubagentRegistry,
+    class_of,
+    input_of,
+    route,
+)
 from interlock.workflow.agents.pool import (
     AGENT_TIMEOUT,
     PREEMPTED,
@@ -41,53 +50,21 @@ from interlock.workflow.agents.pool import (
     SubagentPool,
     Ticket,
     Watch,
+    paused,
     prompted,
 )
-from interlock.workflow.agents.registry import INTERRUPTED, WORKING, SubagentRecord, SubagentRegistry, input_of
-from interlock.workflow.engine.prompts import history
+from interlock.workflow.markdown import history
 
 
-@dataclass(frozen=True)
-class SubagentContext:
-    """See the module. `registry` is asked for again each time, for the run comes after its agents."""
+@contextmanager
+def telling(opening: Opening, tell: Callable[[Update], None], label: str) -> Iterator[Callable[[Update], None]]:
+    """What takes the updates of a subagent's turn: they are told under its label, to the run's log and as notices, so
+    that they are not taken for the run's own agent. What the turn cost passes as it is."""
+    log: Output | None = None
+    with suppress(StorageError):  # The run's own agent says so; a subagent works without.
+        log = Output(log=opening.log, secrets=opening.secrets, limit=0)
 
-    agent: Agent
-    opening: Opening
-    on_update: Callable[[Update], None]
-    limits: Limits
-    pool: SubagentPool
-    registry: Callable[[], SubagentRegistry]
-
-
-class Told:
-    """What one turn says, under its label: to the run's log, and as notices, so that nobody takes it for the run's own
-    agent. What it cost passes as it is."""
-
-    def __init__(self, opening: Opening, on_update: Callable[[Update], None], label: str, watch: Watch) -> None:
-        self._opening = opening
-        self._on_update = on_update
-        self._label = label
-        self._watch = watch
-        self._log: Output | None = None
-
-    def __enter__(self) -> Told:
-        opening = self._opening
-        try:
-            self._log = Output(log=opening.log, secrets=opening.secrets, limit=0)
-        except StorageError:
-            pass  # The run's own agent says so; a subagent works without.
-        return self
-
-    def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._log is not None:
-            self._log.finish(_nobody)
-
-    def hear(self, update: Update) -> None:
-        """One update of its session."""
-        self._watch.hear(update, anyio.current_time())
-        tell, label = self._on_update, self._label
+    def hear(update: Update) -> None:
         if update.kind == "usage":
             tell(update)
         elif update.kind == "tool":
@@ -96,11 +73,17 @@ class Told:
         else:
             for line in update.text.splitlines():
                 tell(Update("thought" if update.kind == "thought" else "notice", f"[{label}] {line}"))
-                if self._log is not None and update.kind == "text":
-                    self._log.feed(f"[{label}] {line}\n".encode("utf-8", "replace"), _nobody)
+                if log is not None and update.kind == "text":
+                    log.feed(f"[{label}] {line}\n".encode("utf-8", "replace"), _told)
+
+    try:
+        yield hear
+    finally:
+        if log is not None:
+            log.finish(_told)
 
 
-def _nobody(line: str) -> None:
+def _told(line: str) -> None:
     """The lines were told already."""
 
 
@@ -112,7 +95,7 @@ STRANGE = "This is another piece of work, which has nothing to do with what was 
 STATUSES = {"end": "completed", "cancelled": "cancelled", "capacity": "capacity", "timeout": "timeout"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One prompt, as far as it came. `crashed`: its program went away, or hung. `lost`: what was begun before cannot be
     taken up again, and must not be begun again."""
@@ -124,13 +107,13 @@ class Attempt:
 
 
 class Subagent:
-    """Several prompts, one context. `fits` says what other work its agent may be put to afterwards, null for none;
+    """Several prompts, one context. `fits` says what other work its agent may be put to afterwards, None for none;
     `preamble` comes before the first prompt of each session; `chosen`: its model is our choice, so that the program's
     own is taken where that one cannot be had."""
 
     def __init__(
         self,
-        context: SubagentContext,
+        staff: SubagentDispatcher,
         assignment: Assignment,
         record: SubagentRecord,
         *,
@@ -142,7 +125,7 @@ class Subagent:
         self.record = record
         self.resumed = False
         """Whether its session is the one that was to be resumed."""
-        self._context = context
+        self._staff = staff
         self._preamble = preamble
         self._chosen = chosen
         self._fits = fits
@@ -153,7 +136,7 @@ class Subagent:
 
     @property
     def agent_id(self) -> str | None:
-        """What it can be resumed by, null where its program cannot."""
+        """What it can be resumed by, None where its program cannot."""
         return self.record.agent_id
 
     async def ready(self) -> None:
@@ -162,21 +145,21 @@ class Subagent:
         Raises:
             AgentError: its program did not start, or the run is ending.
         """
-        if not self._context.agent.lasting:
+        if not self._staff.agent.lasting:
             return
         try:
-            seat = await self._context.pool.take(self._ticket)
+            seat = await self._staff.pool.take(self._ticket)
         except Stopped:
             raise AgentError(f"{self.assignment.label} was not started: the run is ending.") from None
         try:
             await self._seated(seat)
         except BaseException:
             self.record.status = "failed"
-            self._context.registry().note(self.record)
+            self._staff.registry.note(self.record)
             raise
         finally:
             await self._leave(seat, keep=seat.session is not None)
-        await self._context.registry().keep(self.record)
+        await self._staff.registry.keep(self.record)
 
     async def say(self, text: str, time_limit: float = 0.0, *, interrupted: bool = False) -> Report:
         """One prompt and what comes back, within so many seconds of its own work (0: the session's own limits).
@@ -187,39 +170,33 @@ class Subagent:
             return report
         finally:
             status = report.status if report is not None else "cancelled"
-            ending = self._context.pool.stopped and status in ("cancelled", "preempted")
+            ending = self._staff.pool.stopped and status in ("cancelled", "preempted")
             self.record.status = INTERRUPTED if ending else status
-            self._context.registry().note(self.record)
+            self._staff.registry.note(self.record)
 
     async def close(self) -> None:
         """End it; its agent goes back to the pool where it may be put to other work."""
         self._closed = True
         if self.record.status == WORKING:
             self.record.status = "cancelled"
-            self._context.registry().note(self.record)
+            self._staff.registry.note(self.record)
         with anyio.CancelScope(shield=True):
-            await self._context.pool.give_up(self, reuse=self.record.status == "completed")
+            await self._staff.pool.give_up(self, reuse=self.record.status == "completed")
 
     async def permit(self, permission: Permission) -> str | None:
         """Its agent asks. Who is not to write is refused that; everything else is for whoever the run asks."""
         if permission.kind in WRITES and not self.assignment.writes:
             return await refuse(permission)
         titled = replace(permission, title=f"[{self.assignment.label}] {permission.title}")
-        watch = self._watch
-        if watch is not None:
-            watch.hold(anyio.current_time())
-        try:
-            return await self._context.opening.permit(titled)
-        finally:
-            if watch is not None:
-                watch.release(anyio.current_time())
+        with paused(self._watch):
+            return await self._staff.opening.permit(titled)
 
     async def _said(self, text: str, time_limit: float, interrupted: bool) -> Report:
         ticket = self._ticket = Ticket(self.assignment.priority, self, None if interrupted else self._fits)
         worked, crashes = 0.0, 0
         while True:
             try:
-                seat = await self._context.pool.take(ticket)
+                seat = await self._staff.pool.take(ticket)
             except Stopped:
                 status = "preempted" if ticket.preempted else "cancelled"
                 return self._report(status, Turn("cancelled", detail="the run is ending"), worked)
@@ -243,7 +220,7 @@ class Subagent:
         """Ask once. The seat is left afterwards, kept for the next prompt where that is possible."""
         self.record.status = WORKING
         self.record.attempts += 1
-        context, keep = self._context, False
+        staff, keep = self._staff, False
         try:
             knows = await self._seated(seat)
             session = seat.session
@@ -252,22 +229,22 @@ class Subagent:
             if interrupted and not knows and self.assignment.writes:
                 turn = Turn("failed", detail="it was interrupted, and cannot be taken up where it was left")
                 return Attempt(turn, lost=True)
-            await context.registry().keep(self.record)
+            await staff.registry.keep(self.record)
             if self._ticket.stop.is_set():
                 keep = True
                 return Attempt(Turn("cancelled", detail="it was stopped before it began"))
             asked = self._asked(seat, text, knows, interrupted)
             seat.strange = False
-            self._watch = watch = Watch(context.limits, False, anyio.current_time(), whole=limit)
-            with Told(context.opening, context.on_update, self.assignment.label, watch) as told:
-                turn = await prompted(session, asked, watch, told.hear, stop=self._ticket.stop, log="")
+            self._watch = watch = Watch(staff.limits, False, anyio.current_time(), whole=limit)
+            with telling(staff.opening, staff.on_update, self.assignment.label) as hear:
+                turn = await prompted(session, asked, watch, hear, stop=self._ticket.stop, log="")
             seconds = watch.worked(anyio.current_time())
             if watch.timeout is not None:
                 detail = f"no answer within {limit:g} s" if watch.timeout == TIME_LIMIT else watch.timeout
                 hung = watch.timeout == AGENT_TIMEOUT
                 return Attempt(Turn("timeout", turn.output, detail=detail), seconds, crashed=hung)
             keep = turn.stop in ("end", "cancelled") and not self._closed
-            gone = turn.stop == "failed" and context.agent.lasting and not session.lasting
+            gone = turn.stop == "failed" and staff.agent.lasting and not session.lasting
             return Attempt(turn, seconds, gone or turn.stop == "killed")
         except NoCapacity as error:
             return Attempt(Turn("capacity", detail=error.message, retry_at=error.details.get("retry_at")))
@@ -279,12 +256,12 @@ class Subagent:
 
     async def _leave(self, seat: Seat, *, keep: bool) -> None:
         with anyio.CancelScope(shield=True):
-            await self._context.pool.leave(seat, keep=keep)
+            await self._staff.pool.leave(seat, keep=keep)
 
     async def _seated(self, seat: Seat) -> bool:
         """See to it that there is an agent in the seat, none only where that was stopped; whether it knows what was
         said before."""
-        pool = self._context.pool
+        pool = self._staff.pool
         if seat.session is not None and not seat.session.lasting:  # It died while nobody looked.
             await pool.clear(seat)
             seat.session, seat.retiring = None, seat.session
@@ -295,8 +272,8 @@ class Subagent:
         wanted, model = self.record.agent_id, self.record.model
         ways: list[tuple[str | None, str | None]] = [(model, wanted)] if wanted is not None else []
         ways.append((model, None))
-        if self._chosen and model != self._context.opening.model:
-            ways.append((self._context.opening.model, None))
+        if self._chosen and model != self._staff.opening.model:
+            ways.append((self._staff.opening.model, None))
         for number, (name, resume) in enumerate(ways, 1):
             try:
                 seat.session = await self._opened(seat, name, resume)
@@ -316,7 +293,7 @@ class Subagent:
         return self.resumed
 
     async def _opened(self, seat: Seat, model: str | None, resume: str | None) -> AgentSession | None:
-        """A session of the program; null where it had to stop meanwhile."""
+        """A session of the program; None where it had to stop meanwhile."""
 
         async def permit(permission: Permission) -> str | None:
             keeper = seat.keeper
@@ -324,7 +301,7 @@ class Subagent:
 
         # It takes no part in the team and may end before the run: the run's process and tools are not its own.
         opening = replace(
-            self._context.opening, environment=nested(self._context.opening.environment), model=model, resume=resume,
+            self._staff.opening, environment=nested(self._staff.opening.environment), model=model, resume=resume,
             permit=permit, on_start=ignore, mcp=(),
         )  # fmt: skip
         found: list[AgentSession] = []
@@ -337,7 +314,7 @@ class Subagent:
         async with anyio.create_task_group() as group:
             group.start_soon(halt)
             try:
-                found.append(await self._context.agent.open(opening))
+                found.append(await self._staff.agent.open(opening))
             except AgentError as error:
                 failed.append(error)
             group.cancel_scope.cancel()
@@ -384,25 +361,23 @@ class SubagentDispatcher:
         models: Mapping[str, str] | None = None,
         max_model: str | None = None,
     ) -> None:
+        self.agent, self.opening, self.on_update = agent, opening, on_update
+        self.limits = limits or Limits()
+        self.pool = SubagentPool(size)
         self.registry: SubagentRegistry = SubagentRegistry()
-        """Whose work it is; the run puts itself here."""
-        self.max_model = max_model
+        """Whose work it is; the run, which comes after its agents, puts itself here."""
+        self._max_model = max_model
         self._models = dict(models or {})
-        self._pool = SubagentPool(size)
-        self._opening = opening
-        self._context = SubagentContext(
-            agent, opening, on_update, limits or Limits(), self._pool, lambda: self.registry
-        )
 
     @property
     def stopped(self) -> bool:
         """Whether it was told to stop: what is reported since says nothing about the work."""
-        return self._pool.stopped
+        return self.pool.stopped
 
     @property
     def agents(self) -> int:
         """How many there are now, at work or idle."""
-        return len(self._pool.seats)
+        return len(self.pool.seats)
 
     async def open(self, assignment: Assignment) -> Subagent:
         """A subagent for several prompts; whoever opens it closes it. Nothing is put before what it is told.
@@ -436,9 +411,9 @@ class SubagentDispatcher:
         A model that the member itself was given is the largest it uses where its class is known, and used for
         everything where it is not: somebody chose it.
         """
-        terms, own = self.registry.terms(), self._opening.model
+        terms, own = self.registry.terms(), self.opening.model
         own_class = class_of(own, self._models)
-        caps = [one for one in (self.max_model, terms.max_model, own_class) if one in CLASSES]
+        caps = [one for one in (self._max_model, terms.max_model, own_class) if one in CLASSES]
         cap = min(caps, key=CLASSES.index, default=None)
         found = model_selection.select(assignment.kind, assignment.complexity, terms.tier, cap, self._models)
         named = own if own is not None and own_class in (None, found.cls) else found.name or own
@@ -446,11 +421,11 @@ class SubagentDispatcher:
 
     async def cancel(self) -> None:
         """Stop all of them, and begin nothing more; what was under way can be taken up when the run is."""
-        self._pool.stop()
+        self.pool.stop()
 
     async def close(self) -> None:
         """End every agent and everything they started."""
-        await self._pool.close()
+        await self.pool.close()
 
     def _assign(
         self, assignment: Assignment, earlier: SubagentRecord | None = None, *, alone: bool = False
@@ -469,7 +444,7 @@ class SubagentDispatcher:
         fits: Hashable = (assignment.kind, found.role.name, name, assignment.writes)
         told = alone or assignment.prompt.lstrip().startswith(SAYS_WHO)
         return Subagent(
-            self._context,
+            self,
             assignment,
             record,
             preamble="" if told else found.preamble,

@@ -30,7 +30,7 @@ TIER_ADJUSTMENT = (0.0, 0.0, -5.0, -10.0, -15.0)
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class ConfidenceThresholds:
     """From which score a confidence is High, and from which Medium. A workflow may set its own (BMAD-2a.7)."""
 
     high: float = 70.0
@@ -63,12 +63,12 @@ class Confidence:
         return shown
 
 
-def calculate(signals: object, tier: object = None, thresholds: Thresholds | None = None) -> Confidence:
+def calculate(signals: object, tier: object = None, thresholds: ConfidenceThresholds | None = None) -> Confidence:
     """The confidence that `signals` give: a mapping of names in `WEIGHTS` (and `model_selection`) to 0–100 or None.
 
     `tier` is 0–4; None adjusts nothing. A signal that is no number, or none of 0–100, gives the fallback of 30.
     """
-    limits = thresholds or Thresholds()
+    limits = thresholds or ConfidenceThresholds()
     try:
         present = _present(signals)
         adjustment = _adjustment(tier)

@@ -20,7 +20,6 @@ from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, ca
 from interlock.workflow.engine.context import RunContext, StandIn
 from interlock.workflow.engine.examination import APPROVE
 from interlock.workflow.entry import verdicts
-from interlock.workflow.party import in_a_step
 from interlock.workflow.state.document import StepRecord
 
 OUTCOMES = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}
@@ -34,7 +33,7 @@ def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
     here = {
         "validation_verdict": verdict,
         "memory_match": run.knowledge.relevance,
-        "party_mode": in_a_step.signal(run),
+        "party_mode": run.party.signal(run),
     }
     known = {name: value for name, value in here.items() if value is not None}
     return {**here, **_before(run), **known, **_examined(run)}
@@ -66,24 +65,20 @@ def models(subagents: Iterable[Mapping[str, Any]], since: int) -> dict[str, floa
 
 def _examined(run: RunContext) -> dict[str, float]:
     """What those who examined the work add, where the step at hand is an examination."""
-    rounds = _rounds(run, run.examination.name) if run.examination is not None else []
+    rounds = run.state.rounds_of(run.examination.name) if run.examination is not None else []
     return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
 def _before(run: RunContext) -> dict[str, float]:
     """What examinations of the same finished work have found before this one, as long as nothing was fixed since."""
     here = run.examination
-    if here is None or isinstance(here, StandIn) or len(_rounds(run, here.name)) != 1:
+    if here is None or isinstance(here, StandIn) or len(run.state.rounds_of(here.name)) != 1:
         return {}
     found: dict[str, float] = {}
     for one in run.examinations:
         if one is here or isinstance(one, StandIn) or f"{GATE}{one.name}" not in run.state.completed_steps:
             continue
-        rounds = _rounds(run, one.name)
+        rounds = run.state.rounds_of(one.name)
         if rounds and rounds[-1]["verdict"] == APPROVE:
             found |= rounds[-1].get("signals", {})
     return found
-
-
-def _rounds(run: RunContext, name: str) -> list[dict[str, Any]]:
-    return list(run.state.examinations.get(name, {}).get("rounds", []))

@@ -1,47 +1,44 @@
-"""One run as the parts of the controller share it: definition, state, agent, desk, and what is not written yet."""
+"""One run as the reducer, the runner and whatever extends it share it, and the named hooks that extend it.
+
+The engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
+(`workflow.preferences`) and a project's own hooks (`workflow.hooks`) are registered by whoever opens a run
+(`workflow.runs.opening`). A hook that is not `async` is part of the reducer: it decides, changes the run, and touches
+nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import anyio
 
-from interlock.workflow.agents.pool import AgentPool, Limits
-from interlock.workflow.agents.registry import RunRegistry
+from interlock.model.json import Json
+from interlock.workflow.agents.pool import AgentPool, Ended, Heard, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.engine import machine, steps
+from interlock.workflow.engine import machine, questions, steps
+from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
 from interlock.workflow.engine.decision_log import EVENT, Decision
+from interlock.workflow.engine.effects import Effect, Ending, KeepCheckpoint, Pending, PromptReady, Save, StepReady
 from interlock.workflow.engine.examination import Examined
-from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints, Superseded
-from interlock.workflow.engine.turn_interpreter import Heard, Reading
-from interlock.workflow.entry.tier_suggester import AdaptiveSettings, adapt
-from interlock.workflow.hooks.moments import Hooking
+from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, Superseded
+from interlock.workflow.engine.turn_interpreter import Reading
+from interlock.workflow.menus.menu_participation_engine import Situation
+from interlock.workflow.menus.options import Option
+from interlock.workflow.menus.recognition import Menu
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.preferences import overrides
-from interlock.workflow.preferences.overrides import PROFILE, Profile
-from interlock.workflow.preferences.preferences import Feedback, Forgotten, Preferences
-from interlock.workflow.state.document import StepRecord, WorkflowState
+from interlock.workflow.state.document import WAITING_USER, Sent, StepRecord, Waiting, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
 SAID = 6000  # characters of each
+STALL, THRESHOLDS = "stall", "thresholds"
+"""What Party Mode is called for: a validation that does not move, the builder's thresholds."""
 
-
-@dataclass(frozen=True)
-class Ending:
-    """How the controller let go of a run.
-
-    `completed`, `failed` and `cancelled` are terminal; `parked` waits for a human, `capacity` for the agent's provider
-    (until `retry_at`, seconds since the epoch, where it says), `stopped` for whoever stopped us, and `superseded` is
-    somebody else's now.
-    """
-
-    kind: str
-    summary: str = ""
-    retry_at: float | None = None
+T = TypeVar("T")
 
 
 class Postponed(Exception):
@@ -90,14 +87,168 @@ class Binding(Examination, Protocol):
         """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""
 
 
+class PartyMode(Protocol):
+    """Discussions: of voices before the agent's next turn, or within a step whose agent plays them."""
+
+    def under_way(self, run: RunContext) -> bool:
+        """Whether one is to be held before the agent's next turn."""
+
+    def prepare(self, run: RunContext) -> bool:
+        """The step at hand is about to begin; whether one is to be held first."""
+
+    async def hold(self, run: RunContext) -> None:
+        """Hold the one that is under way to its end.
+
+        Raises:
+            Postponed: it cannot go on for now.
+        """
+
+    def held(self, run: RunContext) -> None:
+        """Act on what it came to."""
+
+    def call(self, run: RunContext, purpose: str, why: str, problem: str = "") -> None:
+        """Party Mode is called for; `problem` is what is discussed, by default the step's."""
+
+    def opened(self, run: RunContext, asked: bool, why: str) -> str:
+        """It was chosen from the step's menu: what the agent is told beside that. `asked`: it was called for."""
+
+    def reopens(self, run: RunContext) -> bool:
+        """Whether the step's menu is to open one again that a kill interrupted."""
+
+    def interrupted(self, run: RunContext) -> None:
+        """The step at hand was interrupted and is about to begin again."""
+
+    def known_before(self, run: RunContext) -> str:
+        """What was said about the step that begins again."""
+
+    async def during(self, run: RunContext, turn: Callable[[anyio.Event], Awaitable[Ended]]) -> tuple[Ended, bool]:
+        """A turn in which the agent plays one: what came of it, and whether a person's exit word ended it."""
+
+    def ended(self, run: RunContext) -> bool:
+        """Whether a person's exit word ends it now; the agent's next prompt says so then."""
+
+    def left(self, run: RunContext) -> object:
+        """The agent has left it by itself."""
+
+    def timed_out(self, run: RunContext, output: str) -> str:
+        """A limit has ended it: what is left of it, for the agent."""
+
+    def menu(self, run: RunContext, found: Reading, shown: Menu, where: Situation) -> str | None:
+        """The key that a menu of the discussion was answered with, "" where something else is done first."""
+
+    def said(self, run: RunContext, found: Reading) -> bool:
+        """Whether a turn without a menu was one of the discussion's."""
+
+    def beyond_thresholds(self, run: RunContext, reading: Reading) -> bool:
+        """Whether a result has more errors than it may, so that one was called for."""
+
+    def doubted(self, run: RunContext, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+        """Whether the signals hold a result for doubtful, so that one was called for."""
+
+    def signal(self, run: RunContext) -> float | None:
+        """How sure those were of it who discussed the step at hand, 0 to 100."""
+
+    def take(self, run: RunContext, text: str) -> str:
+        """Act on a person's answer to it: `taken`, `stop`, or "" where it is treated as after any failure."""
+
+
+class UserWishes(Protocol):
+    """What is known of a person and was said by one: care, preferences, and the pace at which menus come."""
+
+    def settings(self, run: RunContext, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
+        """What is in force for the next decision."""
+
+    def overridden(self, run: RunContext) -> bool:
+        """Whether somebody has said how careful to be."""
+
+    def look(self, run: RunContext) -> None:
+        """Log what is in force where it is not what it was."""
+
+    def words(self, run: RunContext) -> Sequence[str]:
+        """What the person wants remembered, in their words."""
+
+    def known(self, run: RunContext, shown: Menu, where: Situation) -> Situation:
+        """The situation with what is known of the person."""
+
+    def threshold(self, run: RunContext, recommended: Option) -> int:
+        """The confidence of recommending such an option among several ways on."""
+
+    def taken_back(self, run: RunContext, shown: Menu, option: Option | None) -> bool:
+        """Whether a person has just rolled back that choice."""
+
+    def shown_last(self, run: RunContext, shown: Menu) -> Collection[str]:
+        """The keys of the options that the person never takes, and is shown last."""
+
+    def menu(self, run: RunContext, shown: Menu, option: Option) -> Json | None:
+        """The choice of an option, as feedback knows it."""
+
+    def question(self, run: RunContext, text: str) -> Json | None:
+        """That a question is answered without asking, as feedback knows it."""
+
+    def fix(self, run: RunContext, strategy: str) -> Json | None:
+        """That a failed step is fixed in this way, as feedback knows it."""
+
+    def is_asked(self, run: RunContext, text: str) -> bool:
+        """Whether the person wants to be asked that question."""
+
+    def unwanted_fixes(self, run: RunContext) -> Collection[str]:
+        """The ways of fixing this step that are not wanted."""
+
+    async def answered(self, run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
+        """What is left of an answer without what it says about care, None where the question was asked again; and the
+        choice that it is, as feedback knows it."""
+
+    async def admit(self, run: RunContext, menu: Pending) -> str | None:
+        """Wait until the person may be shown another menu; what they have to acknowledge first, where they have."""
+
+
+class HookOutput(Protocol):
+    """What a project's hooks have printed."""
+
+    def with_context(self, state: WorkflowState, prompt: str) -> str:
+        """A prompt, with what they have printed since the last one."""
+
+    def told(self, state: WorkflowState) -> None:
+        """The agent has read it."""
+
+
+class Hooks(Protocol):
+    """The project's own programs, run at certain moments of a run."""
+
+    @property
+    def records(self) -> HookOutput:
+        """What they have printed."""
+
+    def at_work(self, run: Any) -> AbstractAsyncContextManager[None]:
+        """While this lasts, those of tools run beside the turns."""
+
+    def cancel(self) -> None:
+        """End the one that runs now; none begins any more."""
+
+    async def begin(self) -> bool:
+        """Those of the beginning, where they are due; whether the run may go on."""
+
+    async def stop(self, status: str) -> bool:
+        """Those of the end of the step at hand; whether the run may go on."""
+
+    async def settle(self) -> None:
+        """Wait for those of the tools that were used so far."""
+
+    def halted(self) -> bool:
+        """Whether a critical one has failed: then the run has ended."""
+
+
 @dataclass
 class RunContext:
-    """See the module. `thresholds` is read again at every decision, so that a change counts at the next (BMAD-2a.7).
-    `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
-    was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
-    keys of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
-    that the agent's session knows. `left`: a human's exit word has ended the turn. `hooks` is null where there are
-    none; `lost`: a subagent found the run to be somebody else's."""
+    """See the module.
+
+    `state` is what is written down. The fields after `examinations` live as long as the process: `session` is what the
+    workflows of its session share, as it was when the event came in, `replay` the keys of the questions that were
+    answered in a visit that begins again after an interruption, `told` the preferences that the agent's session knows.
+    `left`: a human's exit word has ended the turn; `lost`: a subagent found the run to be somebody else's. `thresholds`
+    and `profiles` are the project's own, read again at every decision, so that a change counts at the next (BMAD-2a.7).
+    The reducer looks at the project through `observe` alone, and asks for what is to be done with `effect`.
+    """
 
     workflow: Workflow
     package: Package
@@ -105,40 +256,32 @@ class RunContext:
     pool: AgentPool
     desk: Desk
     limits: Limits
-    checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
+    party: PartyMode
+    wishes: UserWishes
+    checkpoints: Checkpoints
     knowledge: Knowledge = field(default_factory=Knowledge)
     thresholds: Callable[[], Mapping[str, Any]] = dict
     dispatcher: SubagentDispatcher | None = None
     examinations: tuple[Examination, ...] = ()
-    hooks: Hooking | None = None
-    session: dict[str, Any] = field(default_factory=dict)
-    profiles: Callable[[], Mapping[str, Profile]] = dict
+    hooks: Hooks | None = None
+    profiles: Callable[[], Mapping[str, Any]] = dict
+    session: Json = field(default_factory=dict)
     interrupted: bool = False
     lost: Superseded | None = None
     reading: Reading | None = None
     heard: Heard | None = None
     left: bool = False
-    before: str = ""
     tried: dict[str, int] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
+    learned: object = None
     replay: list[str] = field(default_factory=list)
+    at: str | None = None
+    observing: Callable[[str, Callable[[], Any]], Any] | None = None
+    effects: list[Effect] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _saving: anyio.Lock = field(default_factory=anyio.Lock)
     _wanted: int = 0
     _written: int = 0
-
-    def __post_init__(self) -> None:
-        if self.dispatcher is not None:
-            self.dispatcher.registry = RunRegistry(self)
-
-    @property
-    def preferences(self) -> Preferences:
-        """What is known of people's wishes, with what was said in this session."""
-        said = (Feedback.of(one) for one in (self.session.get("feedback") or {}).get("said", ()))
-        gone = (self.session.get("feedback") or {}).get("forgotten", ())
-        learned = self.knowledge.choices.learned
-        forgotten = (*learned.forgotten, *(Forgotten(str(one["id"]), str(one["at"])) for one in gone))
-        return Preferences(replace(learned, forgotten=forgotten), [one for one in said if one is not None])
 
     @property
     def root(self) -> str:
@@ -146,29 +289,31 @@ class RunContext:
         return self.package.root
 
     @property
+    def now(self) -> str:
+        """The time: that of the event, while one is reduced."""
+        return self.at if self.at is not None else self.desk.now()
+
+    @property
     def unsaved(self) -> bool:
         """Whether something was decided since the last save."""
         return bool(self._events)
 
     @property
-    def care(self) -> overrides.Care:
-        """How careful to be, as was said in the session and at the beginning of the run (BMAD-7.1, 7.2)."""
-        shared = self.session.get(overrides.KEY) or {}
-        named = any(PROFILE in one for one in (shared, self.state.plan.said))
-        return overrides.in_force(self.state, shared, self.profiles() if named else {})
-
-    @property
     def settings(self) -> AdaptiveSettings:
         """What is in force for the next decision."""
-        plan = self.state.plan
+        return self.wishes.settings(self, self.given_thresholds)
+
+    @property
+    def given_thresholds(self) -> Mapping[str, Any]:
+        """The thresholds that workflow, run and overlay set."""
         own = self.workflow.settings.get("thresholds")
-        given = {**(own if isinstance(own, Mapping) else {}), **plan.thresholds, **self.thresholds()}
-        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given, care=self.care)
+        given = own if isinstance(own, Mapping) else {}
+        return {**given, **self.state.plan.thresholds, **self.observe("thresholds", self.thresholds)}
 
     @property
     def gates(self) -> tuple[str, ...]:
         """The names of the validations beside the workflow's own, in their order."""
-        called = tuple(one.name for one in self.examinations if one.called_for(self) is not None)
+        called = (one.name for one in self.examinations if self.called_for(one) is not None)
         return (*self.settings.gates, *called)
 
     @property
@@ -198,9 +343,78 @@ class RunContext:
             raise machine.IllegalMove(f"{self.state.workflow_id} is at no step")
         return found
 
+    @property
+    def outputs(self) -> list[str]:
+        """The documents of the step at hand."""
+        return steps.outputs(self.workflow, self.step, self.state.plan.values)
+
+    def observe(self, what: str, look: Callable[[], T]) -> T:
+        """What `look` sees of the project; kept with the event that is reduced, so that a replay sees the same."""
+        if self.observing is None:
+            return look()
+        seen: T = self.observing(what, look)
+        return seen
+
+    def called_for(self, examination: Examination) -> str | None:
+        """Why that examination is to be held, null where it is not."""
+        return self.observe(f"called for {examination.name}", lambda: examination.called_for(self))
+
+    def effect(self, *effects: Effect) -> None:
+        """Have these carried out, after those that were asked for before."""
+        self.effects += effects
+
+    def keep(self, reason: str, then: StepReady | PromptReady) -> None:
+        """Make a checkpoint of the step at hand, and go on with `then`."""
+        self.effect(KeepCheckpoint(reason, then))
+
+    def send(self, purpose: str, text: str) -> None:
+        """The next prompt of the step."""
+        before = self.state.sent.ordinal if self.state.sent else 0
+        self.state.sent = Sent(before + 1, purpose, text)
+
+    def ask(
+        self,
+        purpose: str,
+        kind: str,
+        text: str,
+        options: Sequence[str] = (),
+        *,
+        about: StepRecord | None = None,
+        known_by: str | None = None,
+        shown: str | None = None,
+        default: str | None = None,
+        context: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        told: Mapping[str, Any] | None = None,
+    ) -> Json:
+        """Put a question to a human, written down with the state; the run waits for the answer.
+
+        Args:
+            purpose: What the answer is for (`Waiting.purpose`).
+            kind: The kind of the question.
+            text: What is asked.
+            options: The answers that are offered.
+            about: The step that it is about; none before the first one.
+            known_by: What the question is recognised by when it is asked again; `text` by default.
+            shown: What of it the state keeps; `text` by default.
+            default: The recommended option.
+            context: What people may read beside it.
+            data: What the answer is read with.
+            told: What those see who show it.
+
+        Returns:
+            Its entry in `state.asked`.
+        """
+        entry = questions.new_entry(self.state, about, purpose, known_by if known_by is not None else text, self.now)
+        kept = text if shown is None else shown
+        self.state.waiting = Waiting(entry["key"], purpose, kept, list(options), data=dict(data or {}))
+        self.move(WAITING_USER)
+        self.effect(Save(Asking(entry["key"], kind, text, tuple(options), default, context, data=dict(told or {}))))
+        return entry
+
     def decide(self, decision: Decision) -> None:
         """Log a decision; it is written with the next save."""
-        self._events.append((EVENT, decision.event(self.state, self.desk.now())))
+        self._events.append((EVENT, decision.event(self.state, self.now)))
 
     def event(self, type: str, **payload: Any) -> None:
         """An event, written with the next save."""
@@ -217,11 +431,16 @@ class RunContext:
         if before != to:
             self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
 
-    async def save(self, asking: Asking | None = None) -> str | None:
-        """Write down the state with everything decided since the last save; the id of the question, which is held
-        where a session lives that can go on with the answer."""
+    def end(self, outcome: str, error: str | None = None, **details: Any) -> None:
+        """The run has come to that outcome; `details` are told with its event."""
+        machine.end(self.state, outcome, error)
+        self.event("workflow.ended", outcome=outcome, error=self.state.error, step=self.state.current_step, **details)
+
+    async def save(self, asking: Asking | None = None) -> None:
+        """Write down the state with everything decided since the last save; a question is held where a session lives
+        that can go on with the answer."""
         async with self._saving:  # Subagents at work at once save too.
-            return await self._save(asking)
+            await self._save(asking)
 
     async def save_soon(self) -> None:
         """The same, for several at once: what one of them writes, none writes again."""
@@ -231,16 +450,17 @@ class RunContext:
             if self._written < mine:
                 await self._save()
 
-    async def _save(self, asking: Asking | None = None) -> str | None:
+    async def _save(self, asking: Asking | None = None) -> None:
         wanted = self._wanted
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
         if asking is not None:
-            # It is held where a session lives that can go on with the answer.
             asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         question = await self.desk.save(self.state, events, asking)
+        if asking is not None and self.state.waiting is not None:
+            self.state.waiting.question_id = question
+            self.state.waiting.asked_at = self.state.waiting.asked_at or self.state.updated_at
         self._written = wanted
-        return question
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""

@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from interlock.workflow.engine.checkpoint_pace import Batch
+from interlock.model.json import Json
+from interlock.workflow.engine.adaptive_settings import is_full
 from interlock.workflow.entry import tier_suggester
 from interlock.workflow.menus.menu_participation_engine import Situation, participate
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.preferences.preferences import Pattern
 from interlock.workflow.state.document import WorkflowState
 
 KEPT = 200  # short ones, in the state
 INPUT = 8000  # characters of what was said that a decision keeps
 EVENT = "workflow.decided"
+LEARNED_PREFERENCE = "learned_preference"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Decision:
     """One decision. `kind` is menu, question, next_step, checkpoint, tier, fix …; `by` engine, brief, agent or human.
 
     `confidence` is 0 to 100 where the decision has one; `basis` is what it was made from. `source` is what it came
-    from, where that is not `by`: `learned_preference`. `pattern` is the choice as feedback knows it.
+    from, where that is not `by`: `LEARNED_PREFERENCE`. `pattern` is the choice as feedback knows it.
     """
 
     kind: str
@@ -37,13 +38,13 @@ class Decision:
     confidence: float | None = None
     basis: Mapping[str, Any] = field(default_factory=dict)
     source: str | None = None
-    pattern: Pattern | None = None
+    pattern: Mapping[str, Any] | None = None
 
-    def event(self, state: WorkflowState, at: str) -> dict[str, Any]:
+    def event(self, state: WorkflowState, at: str) -> Json:
         """The payload of its event; counts it and keeps it short in the state."""
         state.decisions_made += 1
         record = state.step(state.current_step) if state.current_step is not None else None
-        short: dict[str, Any] = {
+        short: Json = {
             "seq": state.decisions_made,
             "at": at,
             "step": state.current_step,
@@ -56,12 +57,12 @@ class Decision:
             "decision_source": self.source or self.by,
         }
         if self.pattern is not None:
-            short["pattern"] = self.pattern.as_dict()
+            short["pattern"] = dict(self.pattern)
         state.decisions = [*state.decisions, short][-KEPT:]
         return {**short, "workflow_id": state.workflow_id, "basis": dict(self.basis)}
 
 
-def menu_basis(output: str, path: str, line: int, situation: Situation, yolo: bool) -> dict[str, Any]:
+def menu_basis(output: str, path: str, line: int, situation: Situation, yolo: bool) -> Json:
     """What a menu's answer is made from."""
     return {"output": output[-INPUT:], "path": path, "line": line, "situation": asdict(situation), "yolo": yolo}
 
@@ -76,7 +77,7 @@ def replay(payload: Mapping[str, Any], workflow: Workflow) -> str | None:
         found = participate(basis["output"], step.text if step else "", Situation(**basis["situation"])).selection
         return found.option.key if found and found.option else None
     if payload["kind"] == "checkpoint" and "batch" in basis:
-        return "checkpoint" if Batch(tuple(basis["batch"])).is_full(basis["tier"], basis.get("size")) else "go on"
+        return "checkpoint" if is_full(basis["batch"], basis["tier"], basis.get("size")) else "go on"
     if payload["kind"] == "tier" and "text" in basis:
         return str(tier_suggester.suggest(basis["text"]).tier)
     return None

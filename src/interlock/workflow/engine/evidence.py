@@ -37,7 +37,9 @@ WRITTEN = frozenset({CHANGED, FILE})
 SEEN, HELD, STATED, MISSING = "seen", "held", "stated", "missing"
 NOTHING = Proof(NONE, "", SEEN, "no evidence required by the step")
 
-MOST = 20  # files that one pattern stands for, and findings of each kind
+MOST = 20  # findings of each kind
+MATCHING = 2000  # files that one pattern stands for
+GIVEN = re.compile(r"\{\{([\w-]+)\}\}")
 PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}|\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>")
 BRANCH = re.compile(r"(</?check\b)")
 APPENDS = re.compile(
@@ -106,7 +108,8 @@ def wanted(workflow: Workflow, step: Step, values: Mapping[str, str]) -> tuple[R
     sections = sections_of(step.text) if english else ()
     found = [Required(CHANGED, documents[0], documents)]
     found += [Required(SECTION, one, documents) for one in sections]
-    if _lists_itself(step):
+    # Its text has it put itself on the document's list of completed steps.
+    if _literal(step) or LISTS_ITSELF.search(step.text) is not None:
         found.append(Required(FRONTMATTER, str(step.id), documents))
     return tuple(found)
 
@@ -261,7 +264,8 @@ def _paths(values: Iterable[str], variables: Variables) -> tuple[str, ...]:
     root = variables.project_root
     found = []
     for value in values:
-        text = PLACEHOLDER.sub("*", variables.resolve(value).text)
+        text = GIVEN.sub(lambda name: variables.value(name[1]) or name[0], value)
+        text = PLACEHOLDER.sub("*", variables.resolve(text).text)
         path = relative(root, text) if text.strip("*/. ") else ""
         if path and not f"{path}/".startswith(f"{FOLDER}/") and os.path.splitext(path)[1]:
             found.append(path)
@@ -289,11 +293,6 @@ def _commands(text: str) -> list[Required]:
     return []
 
 
-def _lists_itself(step: Step) -> bool:
-    """Whether the step's text has it put itself on the document's list of completed steps."""
-    return bool(_literal(step)) or LISTS_ITSELF.search(step.text) is not None
-
-
 def _literal(step: Step) -> list[str]:
     """The longest list of completed steps that the text gives, where this step ends it or none is so long."""
     lists = [[item.strip(" '\"") for item in one.split(",") if item.strip()] for one in LISTS.findall(step.text)]
@@ -317,7 +316,7 @@ def _matching(root: str, pattern: str) -> list[str]:
     found = glob.glob(
         os.path.join(glob.escape(root), *(glob.escape(one).replace("[*]", "*") for one in pattern.split("/")))
     )
-    return sorted(relative(root, one) for one in found if os.path.isfile(one))[:MOST]
+    return sorted(relative(root, one) for one in found if os.path.isfile(one))[:MATCHING]
 
 
 def _without_ours(text: str) -> str:

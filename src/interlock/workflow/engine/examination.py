@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.model.json import Json, fields_of
 from interlock.workflow.entry.verdicts import APPROVE as APPROVE
 from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
 from interlock.workflow.entry.verdicts import CHANGES as CHANGES
@@ -22,7 +23,8 @@ SEVERITIES = (BLOCKING, MAJOR, MINOR)
 
 PRE_FINAL_REVIEW = "pre_final_review"
 BUILD_RESULT = "build_result"
-MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT})
+PROJECT_CHECK = "project_check"
+MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT, PROJECT_CHECK})
 """The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
 
 
@@ -38,13 +40,10 @@ class Finding:
     found_by: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """All fields."""
+    def as_dict(self) -> Json:
+        """All fields, those of `data` beside them."""
         return {
-            "severity": self.severity,
-            "title": self.title,
-            "location": self.location,
-            "fix": self.fix,
+            **fields_of(self, ("severity", "title", "location", "fix")),
             "found_by": list(self.found_by),
             **self.data,
         }
@@ -69,14 +68,10 @@ class Examined:
     told: Mapping[str, Any] = field(default_factory=dict)
     signals: Mapping[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape it is kept in."""
-        return {
-            "verdict": self.verdict,
-            "summary": self.summary,
-            "findings": [one.as_dict() for one in self.findings],
-            **self.details,
-        }
+        findings = [one.as_dict() for one in self.findings]
+        return {"verdict": self.verdict, "summary": self.summary, "findings": findings, **self.details}
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Examined:

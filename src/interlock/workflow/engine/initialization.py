@@ -13,14 +13,14 @@ from __future__ import annotations
 import glob
 import os
 
-from interlock.workflow.engine import questions, recovery, steps
-from interlock.workflow.engine.context import Binding, RunContext
+from interlock.workflow.engine import recovery, steps
+from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.ports import Asking
+from interlock.workflow.engine.effects import Act, Save
 from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
 from interlock.workflow.package.packages import FOLDER
 from interlock.workflow.package.variables import is_set
-from interlock.workflow.state.document import INITIALIZING, RUNNING, WAITING_USER, Waiting
+from interlock.workflow.state.document import INITIALIZING, RUNNING
 
 NAMES = {
     "prd": ("prd.md", "PRD.md", "*-prd.md"),
@@ -33,7 +33,9 @@ TOLD = 10
 
 def align(run: RunContext) -> None:
     """Compare those of PRD, architecture and stories that are there; noted with the run where they disagree."""
-    found = {kind: text for kind, names in NAMES.items() if (text := _document(run, names))}
+    found = run.observe(
+        "planning documents", lambda: {kind: text for kind, names in NAMES.items() if (text := _document(run, names))}
+    )
     if len(found) < 2:
         return
     alignment = cross_reference_validator.compare(**found)
@@ -60,40 +62,15 @@ STORY = "story_path"
 DOMAINS = ("healthcare", "medical", "finance", "fintech", "banking")
 
 
-async def initialize(run: RunContext) -> None:
+def initialize(run: RunContext) -> None:
     """From IDLE to RUNNING, or to a question for what is missing."""
     run.move(INITIALIZING)
     state = run.state
     state.workflow_hash = run.workflow.hash
     state.module = run.workflow.module
-    state.created_at = state.created_at or run.desk.now()
-    missing = _missing(run)
-    if missing:
-        await _ask_for(run, missing, f"{state.skill} needs {', '.join(missing)}, which this project does not set")
-        return
-    unbound = next((why for one in run.examinations if isinstance(one, Binding) and (why := one.bind(run))), None)
-    if unbound is not None:
-        run.state.plan.values.pop(STORY, None)
-        await _ask_for(run, [STORY], unbound)
-        return
-    _classify(run)
-    align(run)
-    first = steps.entry(run.workflow)
-    record = steps.record_of(state, first)
-    state.current_step = record.id
-    state.plan_of_steps = steps.expected(run.workflow, state, first, run.gates)
-    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.titles)
-    run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
-    if run.knowledge.context:
-        run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)
-    run.move(RUNNING)
-    await run.save()
-
-
-def _missing(run: RunContext) -> list[str]:
-    """What the pre-flight validation misses and nothing else knows either."""
+    state.created_at = state.created_at or run.now
     servers = [*preflight_validation.project_servers(run.package), *run.knowledge.servers]
-    found = preflight_validation.validate(run.package, run.workflow, servers)
+    found = run.observe("preflight", lambda: preflight_validation.validate(run.package, run.workflow, servers))
     run.event("workflow.preflight", **found.as_dict())
     left = []
     for name in found.missing:
@@ -107,43 +84,22 @@ def _missing(run: RunContext) -> list[str]:
         why = "it is set in the configuration of another module"
         run.decide(Decision("configuration", f"{name}={value}", why))
         run.event("workflow.recovered", recovery_method="located_configuration", attempts_count=1, what=name)
-    return left
+    missing = left
+    if missing:
+        _ask_for(run, missing, f"{state.skill} needs {', '.join(missing)}, which this project does not set")
+    else:
+        run.effect(Act.BIND)
 
 
-def _elsewhere(run: RunContext, name: str) -> str | None:
-    for module in run.package.modules:
-        value = run.package.config(module).get(name)
-        if is_set(value):
-            return str(value)
-    return None
-
-
-async def _ask_for(run: RunContext, missing: list[str], why: str) -> None:
+def bound(run: RunContext, missing: str | None) -> None:
+    """The examinations know what they will look at; `missing` is what one of them lacks: then a human is asked."""
     state = run.state
-    listed = ", ".join(missing)
-    text = f"{why}. Answer with the value{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
-    entry = questions.new_entry(state, None, "preflight", text, run.desk.now())
-    state.waiting = Waiting(entry["key"], "preflight", text, ["stop"], data={"missing": missing})
-    run.decide(Decision("ask", listed, "the pre-flight validation misses it, and no configuration has it"))
-    run.move(WAITING_USER)
-    state.waiting.question_id = await run.save(Asking(entry["key"], "clarification", text))
-    state.waiting.asked_at = run.desk.now()
-
-
-def take_values(run: RunContext, missing: list[str], reply: str) -> bool:
-    """Put a human's values where the run finds them; whether there was one for each."""
-    pairs = (line.partition("=") for line in reply.splitlines())
-    given = {name.strip(): value.strip() for name, _, value in pairs if value}
-    if len(missing) == 1 and not given:
-        given = {missing[0]: reply.strip()}
-    run.state.plan.values |= {name: value for name, value in given.items() if value}
-    return all(run.state.plan.values.get(name) for name in missing)
-
-
-def _classify(run: RunContext) -> None:
-    """Project type, tier and domain, unless somebody has said them."""
+    if missing is not None:
+        state.plan.values.pop(STORY, None)
+        _ask_for(run, [STORY], missing)
+        return
     plan = run.state.plan
-    survey = project_type.survey(run.root)
+    survey = run.observe("survey", lambda: project_type.survey(run.root))
     if plan.project_type is None:
         found = project_type.classify(survey)
         plan.project_type = found.project_type
@@ -162,17 +118,51 @@ def _classify(run: RunContext) -> None:
     if plan.domain is None:
         named = run.workflow.settings.get("domain")
         plan.domain = named if isinstance(named, str) else _domain(run)
+    align(run)
+    first = steps.entry(run.workflow)
+    record = steps.record_of(state, first)
+    state.current_step = record.id
+    state.plan_of_steps = steps.expected(run.workflow, state, first, run.gates)
+    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.titles)
+    run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
+    if run.knowledge.context:
+        run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)
+    run.move(RUNNING)
+    run.effect(Save())
+
+
+def _elsewhere(run: RunContext, name: str) -> str | None:
+    for module in run.package.modules:
+        value = run.package.config(module).get(name)
+        if is_set(value):
+            return str(value)
+    return None
+
+
+def _ask_for(run: RunContext, missing: list[str], why: str) -> None:
+    state = run.state
+    listed = ", ".join(missing)
+    text = f"{why}. Answer with the value{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
+    run.decide(Decision("ask", listed, "the pre-flight validation misses it, and no configuration has it"))
+    run.ask("preflight", "clarification", text, known_by=text, data={"missing": missing})
+    if state.waiting is not None:
+        state.waiting.options = ["stop"]
+
+
+def take_values(run: RunContext, missing: list[str], reply: str) -> bool:
+    """Put a human's values where the run finds them; whether there was one for each."""
+    pairs = (line.partition("=") for line in reply.splitlines())
+    given = {name.strip(): value.strip() for name, _, value in pairs if value}
+    if len(missing) == 1 and not given:
+        given = {missing[0]: reply.strip()}
+    run.state.plan.values |= {name: value for name, value in given.items() if value}
+    return all(run.state.plan.values.get(name) for name in missing)
 
 
 def _domain(run: RunContext) -> str | None:
     """The domain that the project's configuration names; text alone does not make a project regulated."""
     value = run.package.config(run.workflow.module).get("domain")
     return str(value) if is_set(value) else None
-
-
-def outputs(run: RunContext) -> list[str]:
-    """The documents of the step at hand."""
-    return steps.outputs(run.workflow, run.step, run.state.plan.values)
 
 
 def fresh(run: RunContext) -> None:

@@ -16,29 +16,21 @@ Stalls and loops: work that repeats itself (BMAD-2b.10, 2b.12, FR19a–d, decisi
 
 A stall is one validation whose result equals the one before it; a loop is a state of the controller that comes back
 five times without a human in between. Stalls are handled first, so a loop is what no remedy has helped against.
-
-The loops of a run, kept in `state.loops`: one for each step that is validated, and one for a workflow that edits.
-
-A workflow that edits what is there (edit-module and its kin, the edit path of a builder) is one loop from its first
-step to its last, whichever of its steps validates: an error that one step fixes and the next brings back is the same
-error (FR24).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
-from interlock.workflow.engine.context import RunContext
-from interlock.workflow.engine.decision_log import Decision
+from interlock.model.json import Json, fields_of
 from interlock.workflow.markdown import ANSI
-from interlock.workflow.state.document import StepId, step_key
 
 LOOP_VISITS = 5
 PARTY_ATTEMPTS = 2
@@ -102,12 +94,6 @@ def stall_response(attempts: int, current: str, failed_party: frozenset[str] = f
     return "escalate" if current in failed_party else "party_mode"
 
 
-def next_fallback(tried: Iterable[str]) -> str:
-    """The first strategy not tried yet; the last one, a human, is always left."""
-    done = set(tried)
-    return next((one for one in FALLBACKS if one not in done), FALLBACKS[-1])
-
-
 @dataclass(frozen=True)
 class Visits:
     """How often each state was seen since a human last answered."""
@@ -162,38 +148,21 @@ class Loop:
     max_iterations: int = MAX_VALIDATION_ITERATIONS
     errors_by_iteration: Mapping[str, Sequence[str]] = field(default_factory=dict)
     same_error_count: int = 0
-    signatures: Sequence[Sequence[str]] = ()
+    signatures: list[list[str]] = field(default_factory=list)
     open: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """As it is kept."""
-        return {
-            "current_iteration": self.current_iteration,
-            "max_iterations": self.max_iterations,
-            "errors_by_iteration": {key: list(errors) for key, errors in self.errors_by_iteration.items()},
-            "same_error_count": self.same_error_count,
-            "signatures": [list(one) for one in self.signatures],
-            "open": self.open,
-        }
+        return fields_of(self, self.__dataclass_fields__)
 
     @classmethod
     def of(cls, kept: Mapping[str, Any] | None) -> Loop:
         """The loop that `as_dict` gave; a new one of none."""
-        kept = kept or {}
-        return cls(
-            int(kept.get("current_iteration", 0)),
-            int(kept.get("max_iterations", MAX_VALIDATION_ITERATIONS)),
-            dict(kept.get("errors_by_iteration", {})),
-            int(kept.get("same_error_count", 0)),
-            tuple(tuple(one) for one in kept.get("signatures", ())),
-            bool(kept.get("open", False)),
-        )
+        return cls(**{name: value for name, value in (kept or {}).items() if name in cls.__dataclass_fields__})
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """What is shown to whoever asks how far it is (BMAD-5.9.3)."""
-        shown = self.as_dict()
-        del shown["signatures"], shown["open"]
-        return shown
+        return {name: value for name, value in self.as_dict().items() if name not in ("signatures", "open")}
 
 
 @dataclass(frozen=True)
@@ -216,13 +185,14 @@ def validated(loop: Loop, errors: Iterable[Error]) -> tuple[Loop, Judgement]:
     found = list(errors)
     if not found and not loop.open:
         return loop, Judgement("passed")
-    marks = tuple(dict.fromkeys(signature(one) for one in found))
-    recent = (*loop.signatures, marks)[-max(WINDOW, loop.max_iterations) :]
+    marks = list(dict.fromkeys(signature(one) for one in found))
+    recent = [*loop.signatures, marks][-max(WINDOW, loop.max_iterations) :]
+    iteration = loop.current_iteration + loop.open
     after = Loop(
-        loop.current_iteration + (1 if loop.open else 0),
+        iteration,
         loop.max_iterations,
-        {**loop.errors_by_iteration, str(_next(loop)): [_shown(one) for one in found[:KEPT_ERRORS]]},
-        _longest_run(recent),
+        {**loop.errors_by_iteration, str(iteration): [_shown(one) for one in found[:KEPT_ERRORS]]},
+        max((_run_of(mark, recent) for mark in marks), default=0),
         recent,
         bool(found),
     )
@@ -231,7 +201,7 @@ def validated(loop: Loop, errors: Iterable[Error]) -> tuple[Loop, Judgement]:
 
 def advised(loop: Loop) -> Loop:
     """After a human has said what to do: what came before is no sign of a loop any more. Iterations go on counting."""
-    return Loop(loop.current_iteration, loop.max_iterations, loop.errors_by_iteration, 0, (), loop.open)
+    return Loop(loop.current_iteration, loop.max_iterations, loop.errors_by_iteration, 0, [], loop.open)
 
 
 def signature(error: Error) -> str:
@@ -253,10 +223,6 @@ def attempts(loop: Loop) -> str:
     return "\n".join(lines)
 
 
-def _next(loop: Loop) -> int:
-    return loop.current_iteration + (1 if loop.open else 0)
-
-
 def _judged(loop: Loop, found: Sequence[Error], *, iterated: bool) -> Judgement:
     if not found:
         return Judgement("passed", iterated=iterated)
@@ -267,7 +233,9 @@ def _judged(loop: Loop, found: Sequence[Error], *, iterated: bool) -> Judgement:
         standing = [_shown(one) for one in found if _run_of(signature(one), loop.signatures) >= MAX_SAME_ERROR_RETRIES]
         details = {"errors": standing, "same_error_count": loop.same_error_count, "attempts": attempts(loop)}
         return Judgement("escalate", PERSISTENT, details, iterated)
-    back = _recurring(loop.signatures)
+    latest = loop.signatures[-WINDOW:]
+    counts = Counter(mark for marks in latest for mark in marks)
+    back = frozenset(mark for mark, count in counts.items() if count >= RECURRENCES and mark in latest[-1])
     if back:
         details = {"errors": [_shown(one) for one in found if signature(one) in back], "attempts": attempts(loop)}
         details |= {"window": WINDOW, "pattern": pattern(loop.signatures[-WINDOW:])}
@@ -292,25 +260,9 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else f"#{number + 1}"
 
 
-def _recurring(signatures: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The errors that came three times or more within the latest five, the last of them among these."""
-    latest = signatures[-WINDOW:]
-    counts = Counter(mark for marks in latest for mark in marks)
-    return frozenset(mark for mark, count in counts.items() if count >= RECURRENCES and mark in latest[-1])
-
-
-def _longest_run(signatures: Sequence[Sequence[str]]) -> int:
-    return max((_run_of(mark, signatures) for mark in signatures[-1]), default=0) if signatures else 0
-
-
 def _run_of(mark: str, signatures: Sequence[Sequence[str]]) -> int:
     """In how many of the latest validations, one after another, that error was found."""
-    count = 0
-    for marks in reversed(signatures):
-        if mark not in marks:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda marks: mark in marks, reversed(signatures)))
 
 
 def _shown(error: Error) -> str:
@@ -322,71 +274,3 @@ def _shown(error: Error) -> str:
         text = f"{text} ({place})" if place else text
     text = " ".join(text.split())
     return text if len(text) <= KEPT_TEXT else text[: KEPT_TEXT - 1] + "…"
-
-
-EDIT = "edit"
-NAMED = re.compile(r"^(?:bmad-)?edit-")
-FOLDER = re.compile(r"^steps-e$")
-FILE = re.compile(r"^(?:step-)?e-\d")
-
-
-def edits(run: RunContext) -> bool:
-    """Whether the step at hand belongs to the editing of something that is there."""
-    if NAMED.match(run.workflow.skill.name):
-        return True
-    folder, name = posixpath.split(run.record.path)
-    return bool(FOLDER.match(posixpath.basename(folder)) or FILE.match(name))
-
-
-def key_of(run: RunContext) -> str:
-    """The key of the loop that the step at hand is in."""
-    return EDIT if run.examination is None and edits(run) else step_key(run.record.id)
-
-
-def begun(run: RunContext) -> None:
-    """A step begins: the loop of a workflow that edits is there from its first one, at iteration 0 (BMAD-5.9.1)."""
-    if key_of(run) == EDIT:
-        run.state.loops.setdefault(EDIT, Loop().as_dict())
-
-
-def loop_validated(run: RunContext, errors: Iterable[Error]) -> Judgement:
-    """What a validation of the step at hand calls for; the iteration is logged, and people are warned in time."""
-    key = key_of(run)
-    before = Loop.of(run.state.loops.get(key))
-    after, judgement = validated(before, errors)
-    if after is before:
-        return judgement
-    run.state.loops[key] = after.as_dict()
-    latest = after.errors_by_iteration[str(after.current_iteration)]
-    if judgement.iterated:
-        run.event(
-            "workflow.iterated", step=run.record.id, of=key, iteration=after.current_iteration,
-            max_iterations=after.max_iterations, errors=list(latest), same_error_count=after.same_error_count,
-        )  # fmt: skip
-    if judgement.warning is not None:
-        left = "; ".join(latest[:3])
-        run.warn(
-            "iteration_limit",
-            f"{run.record.name} of {run.state.skill}: {judgement.warning}. What is still wrong: {left}",
-        )
-    if judgement.error is not None:
-        basis = {"loop": after.status(), **judgement.details}
-        run.decide(Decision("loop", judgement.error, f"iteration {after.current_iteration} of {key}", basis=basis))
-    return judgement
-
-
-def went_back(run: RunContext, to: StepId) -> Judgement:
-    """A step that edits leads back to one that was done: a round without an error of its own is one all the same,
-    unless a human has just asked for it."""
-    mine = (run.record.id, run.record.visit)
-    if any((one["step"], one["visit"]) == mine and one.get("by") == "human" for one in run.state.asked):
-        loop_advised(run)
-        return Judgement("edit")
-    return loop_validated(run, [f"step {run.record.id} leads back to step {to}"])
-
-
-def loop_advised(run: RunContext) -> None:
-    """A human has said what to do about the step at hand."""
-    key = key_of(run)
-    if key in run.state.loops:
-        run.state.loops[key] = advised(Loop.of(run.state.loops[key])).as_dict()

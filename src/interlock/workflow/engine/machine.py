@@ -12,6 +12,7 @@ Whatever changes the state asks `move`; an edge that is not in the table is a de
 from __future__ import annotations
 
 from interlock.workflow.state.document import (
+    COMPLETED,
     COMPLETING,
     FAILED,
     IDLE,
@@ -19,7 +20,6 @@ from interlock.workflow.state.document import (
     OUTCOMES,
     RECOVERING,
     RUNNING,
-    STATES,
     TERMINAL,
     VALIDATING,
     WAITING_USER,
@@ -68,27 +68,13 @@ def end(state: WorkflowState, outcome: str, error: str | None = None) -> None:
 
 
 def reopen(state: WorkflowState) -> None:
-    """A human takes a failed run up again: everything done stays done.
+    """Take up a run again that has failed, or that completed a story which then came back: everything done stays done.
 
     Raises:
-        IllegalMove: it has not failed.
+        IllegalMove: it has done neither.
     """
-    if state.outcome != FAILED:
-        raise IllegalMove(f"{state.workflow_id}: only a run that failed can be taken up again")
+    if state.outcome not in (FAILED, COMPLETED):
+        raise IllegalMove(f"{state.workflow_id}: only a run that failed or completed can be taken up again")
     state.state, state.outcome, state.error, state.timeout_error = RECOVERING, None, None, None
     state.visits, state.recovery, state.error_details, state.loops = {}, {}, {}, {}
     state.hooks.pop("pinned", None)  # Hooks are taken as they are now: whoever takes it up has seen them.
-
-
-def ways_to_end(start: str) -> list[str]:
-    """The shortest way from a state to TERMINAL, both included; empty where there is none (there always is)."""
-    ways, seen = [[start]], {start}
-    while ways:
-        way = ways.pop(0)
-        if way[-1] == TERMINAL:
-            return way
-        for onward in STATES:
-            if onward in MOVES[way[-1]] and onward not in seen:
-                seen.add(onward)
-                ways.append([*way, onward])
-    return []

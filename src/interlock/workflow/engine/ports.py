@@ -6,10 +6,9 @@ The real ones stand in `workflow/runs/`; tests give it ones that live in memory 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from interlock.workflow.preferences.preferences import Choice, Feedback, Learned
 from interlock.workflow.state.document import StepId, WorkflowState
 
 Events = Sequence[tuple[str, Mapping[str, Any]]]
@@ -90,23 +89,6 @@ class Checkpoints(Protocol):
         """The run is complete: its documents list checkpoints from now on only if they are to. Never raises."""
 
 
-class NoCheckpoints:
-    """For runs whose files nobody keeps."""
-
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
-        """Nothing."""
-
-    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
-        """Nothing was kept."""
-        return None
-
-    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
-        """Nothing."""
-
-    async def finished(self, state: WorkflowState) -> None:
-        """Nothing."""
-
-
 async def _knows_none(failure: str) -> str | None:
     return None
 
@@ -115,35 +97,13 @@ async def _learns_none(failure: str, fix: str) -> None:
     return None
 
 
-async def _keeps_none(one: Choice | Feedback) -> None:
-    return None
-
-
-@dataclass
-class Choices:
-    """What people chose and said, of this project, as it was when the run began and as it was learned since. `keep`
-    writes one more to memory."""
-
-    learned: Learned = field(default_factory=Learned)
-    keep: Callable[[Choice | Feedback], Awaitable[None]] = _keeps_none
-
-    async def chose(self, choice: Choice) -> None:
-        """A human chose something."""
-        self.learned = replace(self.learned, choices=(*self.learned.choices, choice))
-        await self.keep(choice)
-
-    async def learn(self, feedback: Feedback) -> None:
-        """Something was said, or seen, about a choice."""
-        self.learned = replace(self.learned, feedback=(*self.learned.feedback, feedback))
-        await self.keep(feedback)
-
-
 @dataclass(frozen=True)
 class Knowledge:
     """What earlier work knows: `context` for the agent, `relevance` of it (0–100, None without any), and fixes.
 
     `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped. `servers`
-    are the names of the MCP servers of memory that were reached, `choices` what is known of people's wishes.
+    are the names of the MCP servers of memory that were reached; `choices` belongs to whoever implements
+    `context.UserWishes`.
     """
 
     context: str = ""
@@ -151,4 +111,4 @@ class Knowledge:
     fix: Callable[[str], Awaitable[str | None]] = _knows_none
     learn: Callable[[str, str], Awaitable[None]] = _learns_none
     servers: tuple[str, ...] = ()
-    choices: Choices = field(default_factory=Choices)
+    choices: object = None

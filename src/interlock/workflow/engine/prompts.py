@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interlock.model.workflow import GATE, place_of
-from interlock.workflow import markdown
 from interlock.workflow.engine import evidence, steps
 from interlock.workflow.engine.examination import Examined
+from interlock.workflow.markdown import quoted
 from interlock.workflow.package.step import STEP, Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState
+from interlock.workflow.state.document import CODE_REVIEW, RunPlan, WorkflowState
 
 FRAME = 30_000  # characters of the workflow's own text
 DECIDED = 12  # answers that a prompt repeats
-SAID = 3000  # characters of one earlier turn that a new session is shown
 
 RULES = """\
 ## How this run works
@@ -32,7 +31,9 @@ Interlock runs this workflow and speaks for its user. It gives you one step at a
 - Where the step has a menu, show it as the last thing you say and end your turn. Where you need an answer, ask it last
   and end your turn. The answer is the next thing you read.
 - What the brief or an earlier decision answers is not asked again.
-- End every turn with one line of JSON, the very last line:
+- Where you have the tools `step_done`, `ask` and `choose` of Interlock, end every turn with the one of them that fits:
+  `step_done` when the step is done and saved, skipped, blocked or failed, `ask` for an answer that you need, `choose`
+  for the step's menu. Without them end every turn with one line of JSON, the very last line:
   `{"step": "completed"}` when this step is done and saved; add `"next": "FILE OR NUMBER"` where the step leads
   somewhere else than to the one that follows, and `"verdict": "PASSED"` or `"FAILED"` with `"issues": ["…"]` where the
   step validates something.
@@ -40,8 +41,10 @@ Interlock runs this workflow and speaks for its user. It gives you one step at a
   `{"step": "skipped", "reason": "…"}` for an optional step or one whose condition does not hold.
   `{"step": "blocked", "reason": "…"}` where the step says HALT or you cannot go on.
   `{"step": "finished"}` when the whole workflow has ended early, as its text demands.
-  To any of these add `"decided": ["…"]` and `"learned": ["…"]` where this turn has settled or found out something that
-  later work must know: what and why, one sentence each."""
+  To any of these add `"learned": [{"kind": "…", "text": "…", "importance": N}]` where this turn has settled or found
+  out something that later work must know: what and why, one sentence each. The importance is 9 or 10 for
+  `architecture`, 8 for another `decision`, 7 or 8 for an `implementation_pattern` or a `problem_solution` (the problem
+  is its `text`, what helped its `solution`), 6 or 7 for a `milestone`."""
 
 YOLO = """\
 This is a YOLO run: nobody is there to answer. Skip confirmations and optional elicitation, decide as an experienced
@@ -86,7 +89,7 @@ def own_text(workflow: Workflow) -> str:
     return text[:FRAME].strip()
 
 
-def settings_of(workflow: Workflow, plan: Plan) -> str:
+def settings_of(workflow: Workflow, plan: RunPlan) -> str:
     """The variables of the workflow with their values, those given with `--set` last."""
     variables = workflow.variables
     values: dict[str, str] = {}
@@ -122,9 +125,9 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     if seed.get("text") and seed.get("step") == state.current_step:
         parts.append(str(seed["text"]))
     known = [
-        f"- {{{name}}}: {variables.resolve(str(value)).text}"
+        f"- {{{name}}}: {variables.resolve(value).text}"
         for name, value in step.settings.items()
-        if _names_file(value)
+        if isinstance(value, str) and value.rsplit(".", 1)[-1] in ("md", "yaml", "csv", "xml", "json", "yml")
     ]
     if known:
         parts.append("Files of this step:\n" + "\n".join(known))
@@ -238,19 +241,6 @@ def interrupted(restored: bool) -> str:
     return f"This step was interrupted and begins again. {files} Look before you write, and write nothing twice."
 
 
-def history(transcript: Sequence[Mapping[str, str]], title: str = "What was said in this step so far") -> str:
-    """What was said before, for a session that does not know it."""
-    if not transcript:
-        return ""
-    lines = [f"## {title}"]
-    for one in transcript:
-        if one.get("sent"):
-            lines.append(f"Interlock:\n{quoted(markdown.tail(one['sent'], SAID))}")
-        if one.get("said"):
-            lines.append(f"You:\n{quoted(markdown.tail(one['said'], SAID))}")
-    return "\n\n".join(lines)
-
-
 def decisions(state: WorkflowState) -> str:
     """The answers of people so far."""
     given = [one for one in state.asked if one.get("answer")][-DECIDED:]
@@ -261,7 +251,9 @@ def decisions(state: WorkflowState) -> str:
 
 
 def _called(state: WorkflowState, step: str | int | None) -> str:
-    record = state.step(step) if step is not None else None
+    if step is None:
+        return "earlier"
+    record = state.step(step)
     return place_of(step, record.name if record else None)
 
 
@@ -269,7 +261,7 @@ def summary(state: WorkflowState) -> str:
     """What a finished run answers: the steps, the documents and who decided what."""
     done = [state.steps[key] for key in state.steps if state.steps[key].status in ("completed", "skipped")]
     documents_ = ", ".join(state.documents) or "none"
-    asked = sum(1 for one in state.asked if one.get("by") == "human")
+    asked = sum(one.get("by") == "human" and one["key"].startswith(state.workflow_id) for one in state.asked)
     examined = "".join(f" {one}" for one in (_examined(state), _next(state)) if one)
     return (
         f"{state.skill} is {str(state.outcome or state.state).lower()}: {len(done)} steps, documents: {documents_}; "
@@ -294,23 +286,14 @@ def _examined(state: WorkflowState) -> str:
 
 
 def _next(state: WorkflowState) -> str:
-    rounds = state.examinations.get(CODE_REVIEW, {}).get("rounds", ())
+    rounds = state.rounds_of(CODE_REVIEW)
     story = rounds[-1].get("next_story") if rounds else None
     return f"The next story that is ready is {story}." if story else ""
 
 
-def quoted(text: str) -> str:
-    """`text` as a Markdown quotation."""
-    return "\n".join(f"> {line}" for line in text.strip().splitlines())
-
-
-def _about(plan: Plan) -> list[tuple[str, str | None]]:
+def _about(plan: RunPlan) -> list[tuple[str, str | None]]:
     tier = None if plan.tier is None else str(plan.tier)
     return [("project type", plan.project_type), ("tier", tier), ("domain", plan.domain)]
-
-
-def _names_file(value: object) -> bool:
-    return isinstance(value, str) and value.rsplit(".", 1)[-1] in ("md", "yaml", "csv", "xml", "json", "yml")
 
 
 def _short(text: str) -> str:

@@ -1,25 +1,21 @@
-"""A human is asked what the engine cannot settle, and what was called for is recorded.
-
-Questions of a run to people: their keys, what was answered before, and what an answer means.
+"""Questions of a run to people: their keys, what was answered before, and what an answer means.
 
 A question's key is (workflow, step, visit, ordinal) (decision 36). After a crash a step begins again within the same
-visit and may ask the same thing once more; what was answered then is taken again, so nobody is asked twice.
+visit and may ask the same thing once more; what was answered then is taken again, so nobody is asked twice. So is what
+was answered in the workflow before, where several implement one story: those answers belong to no step.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.engine import machine
-from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.loop_back_handler import normalized
-from interlock.workflow.engine.ports import Asking
 from interlock.workflow.menus.options import Option
-from interlock.workflow.state.document import FAILED, WAITING_USER, StepId, StepRecord, Waiting, WorkflowState
+from interlock.workflow.state.document import StepRecord, WorkflowState
 
 TEXT = 600  # characters of a question that the state keeps
 YES = frozenset("y yes ok okay confirm confirmed approve approved continue go c sure".split())
@@ -46,17 +42,13 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(normalized(text).casefold().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def key_of(state: WorkflowState, step: StepId | None, visit: int, ordinal: int) -> str:
-    """The question's key."""
-    return f"{state.workflow_id}/{'-' if step is None else step}/{visit}/{ordinal}"
-
-
 def new_entry(state: WorkflowState, record: StepRecord | None, purpose: str, text: str, at: str) -> dict[str, Any]:
     """The next question of the step's visit, appended to `state.asked`."""
     step, visit = (record.id, record.visit) if record else (None, 0)
     ordinal = 1 + sum(1 for one in state.asked if (one["step"], one["visit"]) == (step, visit))
     entry = {
-        "key": key_of(state, step, visit, ordinal), "step": step, "visit": visit, "ordinal": ordinal,
+        "key": f"{state.workflow_id}/{'-' if step is None else step}/{visit}/{ordinal}",
+        "step": step, "visit": visit, "ordinal": ordinal,
         "purpose": purpose, "text": text[:TEXT], "fingerprint": fingerprint(text), "at": at,
     }  # fmt: skip
     state.asked.append(entry)
@@ -64,9 +56,10 @@ def new_entry(state: WorkflowState, record: StepRecord | None, purpose: str, tex
 
 
 def answered(state: WorkflowState, record: StepRecord) -> list[str]:
-    """The keys of the questions that were answered in this visit of the step, in their order."""
-    mine = (record.id, record.visit)
-    return [str(one["key"]) for one in state.asked if (one["step"], one["visit"]) == mine and one.get("answer")]
+    """The keys of the questions that were answered in this visit of the step, or in the workflow before this one, in
+    their order."""
+    mine = ((record.id, record.visit), (None, 0))
+    return [str(one["key"]) for one in state.asked if (one["step"], one["visit"]) in mine and one.get("answer")]
 
 
 def answered_before(state: WorkflowState, keys: list[str], text: str) -> Given | None:
@@ -75,7 +68,7 @@ def answered_before(state: WorkflowState, keys: list[str], text: str) -> Given |
     for one in state.asked:
         if one["key"] in keys and one["fingerprint"] == wanted:
             keys.remove(one["key"])
-            return Given(str(one["answer"]), str(one.get("by", "human")), "it was answered in this step before")
+            return Given(str(one["answer"]), str(one.get("by", "human")), "it was answered before")
     return None
 
 
@@ -140,55 +133,3 @@ def meaning(reply: str, purpose: str) -> str:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", text.lower().replace("_", " "))) - COMMON
-
-
-OPTIONS = ("retry", "skip", "stop")
-WHAT_NOW = "What should be done: retry, skip, stop, or something else (say it)?"
-PARTY_OPTIONS = ("continue", "retry", "stop")
-PARTY = "party_mode"
-
-
-def triggered(run: RunContext, what: str, why: str) -> None:
-    """Record that something was called for, once for each visit of a step."""
-    state, record = run.state, run.record
-    at = run.desk.now()
-    state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": at})
-    run.event("workflow.triggered", what=what, step=record.id, why=why, hash=state.recovery.get("hash"))
-
-
-async def ask(run: RunContext, purpose: str, kind: str, text: str, options: tuple[str, ...]) -> None:
-    """Put a question to a human; the run waits."""
-    state = run.state
-    entry = new_entry(state, run.record, purpose, text, run.desk.now())
-    state.waiting = Waiting(entry["key"], purpose, text, list(options))
-    run.move(WAITING_USER)
-    state.waiting.question_id = await run.save(Asking(entry["key"], kind, text, options))
-    state.waiting.asked_at = run.desk.now()
-
-
-async def escalate(
-    run: RunContext,
-    text: str,
-    reason: str,
-    tried: Sequence[Mapping[str, Any]] = (),
-    error: str | None = None,
-    details: Mapping[str, Any] | None = None,
-) -> None:
-    """Ask a human about the step at hand. `error` is the code of the limit that was reached, `details` what there is to
-    say about it."""
-    details = details or {}
-    if error is not None:
-        run.state.error, run.state.error_details = error, {"step": run.state.current_step, **details}
-        pattern = f" ({details['pattern']})" if details.get("pattern") else ""
-        attempts = f"\n\nSo far:\n{details['attempts']}" if details.get("attempts") else ""
-        text = f"{text}\n\n{error}{pattern}{attempts}"
-    run.event("workflow.escalated", step=run.record.id, reason=reason, tried=[dict(one) for one in tried], error=error)
-    await ask(run, "escalation", "escalation", f"{text}\n\n{WHAT_NOW}", OPTIONS)
-
-
-def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
-    """The run ends: its loop came to its limit (BMAD-5.10.1). The summary of the attempts is in `error_details`."""
-    state = run.state
-    state.error_details = {"step": state.current_step, **details}
-    machine.end(state, FAILED, error)
-    run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step, **details)

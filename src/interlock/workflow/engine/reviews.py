@@ -12,16 +12,15 @@ from typing import Any
 from interlock.workflow.engine import (
     confidence_signals,
     evidence,
-    loop_back_handler,
     menus,
     prompts,
-    questions,
+    recovery,
     transitions,
     turn_interpreter,
-    turns,
 )
-from interlock.workflow.engine.context import Ending, Examination, RunContext
+from interlock.workflow.engine.context import THRESHOLDS, Examination, RunContext
 from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.effects import FIX, Act, Ending, ExaminationEnded, Examine, LetGo, PromptReady, Save
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -33,12 +32,11 @@ from interlock.workflow.engine.examination import (
     STOPPED,
     Examined,
 )
-from interlock.workflow.engine.loop_back_handler import Visits
 from interlock.workflow.engine.turn_interpreter import Closing, Reading
+from interlock.workflow.markdown import quoted
 from interlock.workflow.menus.menu_participation_engine import ADVANCED_ELICITATION, PARTY_MODE
-from interlock.workflow.party import in_a_step
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import RUNNING, Proof
+from interlock.workflow.state.document import RUNNING, TERMINAL, Proof
 
 UNHEARD, TRIES = "not_reviewed", 3
 """An examination that could not be heard so many times ends the run: it is not reviewed, and never completed."""
@@ -46,84 +44,86 @@ SHOWN = 20  # findings that a human is shown
 SAID = 4000  # characters of the maker's answer to the findings
 
 
-async def work(run: RunContext, examination: Examination) -> Ending | None:
-    """What is to be done next: the maker fixes, or one round and what it calls for. An ending where nobody can examine
-    it before the agents' provider has capacity again."""
+def work(run: RunContext, examination: Examination) -> None:
+    """What is to be done next: the maker fixes what was found, or a round is held."""
     state, record = run.state, run.record
     kept = state.examinations.setdefault(examination.name, {"rounds": []})
     if kept.get("mend"):
         advice = str(state.recovery.pop("guidance", ""))
-        await _to_the_maker(run, f"{kept['mend']}\n\n{advice}".rstrip())
-        return None
-    number = len(kept["rounds"]) + 1
+        run.send(FIX, f"{kept['mend']}\n\n{advice}".rstrip())
+        run.effect(Save())
+        return
     # Also of a round that goes on after a kill: what was asked in it is counted from its beginning.
     kept.setdefault("since", max((int(one.get("n", 0)) for one in state.subagents), default=0))
     if record.status != "in_progress":
-        step_tracking.begin(state, record.id, record.name, run.desk.now())
+        step_tracking.begin(state, record.id, record.name, run.now)
         run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
-    await run.save()
-    found = await examination.examine(run, number)
-    if run.dispatcher is not None and run.dispatcher.stopped:
-        await run.save()  # Where it was stopped because the run is somebody else's, this says so.
-        return Ending("stopped", "it was not looked at to the end; the round begins again with the run")
-    if run.hooks is not None:
-        await run.hooks.settle()
-        if run.hooks.halted():
-            return None
+    run.effect(Save(), Examine(len(kept["rounds"]) + 1))
+
+
+def examined(run: RunContext, event: ExaminationEnded) -> None:
+    """What a round calls for. The process lets go of the run where nobody can examine it before the agents' provider
+    has capacity again, and where the round was stopped."""
+    state, record, found = run.state, run.record, event.found
+    examination = run.examination
+    assert examination is not None
+    if event.stopped:
+        # Where it was stopped because the run is somebody else's, the save says so.
+        run.effect(
+            Save(), LetGo(Ending("stopped", "it was not looked at to the end; the round begins again with the run"))
+        )
+        return
+    if state.state == TERMINAL:
+        return
     # Others have looked at it: an agent that says the same in each round goes on all the same.
-    state.visits = dict(Visits().answered().counts)
-    run.pool.progressed()
-    if found.verdict == CAPACITY:
-        return Ending("capacity", found.summary, found.details.get("retry_at"))
-    if found.verdict == STOPPED:
-        return Ending("stopped", found.summary)
+    state.visits = {}
+    run.effect(Act.NOTE_PROGRESS)
+    if found.verdict in (CAPACITY, STOPPED):
+        retry_at = found.details.get("retry_at") if found.verdict == CAPACITY else None
+        run.effect(LetGo(Ending(found.verdict, found.summary, retry_at)))
+        return
+    kept = state.examinations[examination.name]
     kept["status"] = "not reviewed" if found.verdict in (SKIPPED, NOT_DONE) else "reviewed"
     if found.verdict == SKIPPED:
         run.warn(f"{examination.name}_skipped", f"{record.name} of {state.skill} is left out: {found.summary}")
-        await transitions.skipped(run, found.summary)
-        return None
-    _note(run, examination, kept, found, number)
-    await _act(run, examination, kept, found)
-    return None
-
-
-def _note(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined, number: int) -> None:
-    """The round is part of the run from now on; the reports it was made of are kept no longer. One in which nobody has
-    looked at the work is none."""
+        transitions.skipped(run, found.summary)
+        return
     if found.verdict != NOT_DONE:
         for earlier in kept["rounds"]:
             earlier.pop("reports", None)
         signals = {**confidence_signals.models(run.state.subagents, int(kept.get("since", 0))), **found.signals}
-        kept["rounds"].append({**found.as_dict(), "signals": signals, "at": run.desk.now()})
+        kept["rounds"].append({**found.as_dict(), "signals": signals, "at": run.now})
     kept.pop("reports", None)
     kept.pop("since", None)
     kept.pop("advice", None)
-    basis = {"of": examination.name, "round": number}
+    basis = {"of": examination.name, "round": event.number}
     run.decide(Decision("examination", found.verdict, found.summary, by="agent", basis=basis))
     run.event(
-        "workflow.examined", step=run.record.id, of=examination.name, round=number, verdict=found.verdict,
+        "workflow.examined", step=run.record.id, of=examination.name, round=event.number, verdict=found.verdict,
         findings=len(found.findings), **found.told,
     )  # fmt: skip
+    _act(run, examination, kept, found)
 
 
-async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined) -> None:
+def _act(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined) -> None:
     name, skill = run.record.name, run.state.skill
     if found.verdict == APPROVE:
-        loop_back_handler.loop_validated(run, [])
-        await _over(run, found, "PASS", "success")
+        recovery.loop_validated(run, [])
+        _over(run, found, "PASS", "success")
     elif found.details.get("left_open"):
-        await _over(run, found, "PARTIAL", "partial")
+        _over(run, found, "PARTIAL", "partial")
     elif _unheard(found) and _at_its_limit(kept):
-        questions.exhausted(run, UNHEARD, {"of": examination.name, "summary": found.summary})
+        recovery.exhausted(run, UNHEARD, {"of": examination.name, "summary": found.summary})
     elif found.verdict == BLOCKED:
-        await questions.escalate(
-            run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary
-        )
+        says = found.details.get("says")
+        said = f"\n\nIt says:\n\n{quoted(says)}" if says else ""
+        text = f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}{said}"
+        recovery.escalate(run, text, found.summary, answers=found.details.get("answers", ()))
     elif found.verdict == NOT_DONE:
         text = f"{name} of {skill} could not be done: {found.summary}\n\nNobody has examined the work."
-        await questions.escalate(run, text, found.summary)
+        recovery.escalate(run, text, found.summary)
     else:
-        await _changes(run, kept, found)
+        _changes(run, kept, found)
 
 
 def _unheard(found: Examined) -> bool:
@@ -138,47 +138,39 @@ def _at_its_limit(kept: dict[str, Any]) -> bool:
     return bool(kept["unheard"] >= TRIES)
 
 
-async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
-    judgement = loop_back_handler.loop_validated(run, _errors(found))
+def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
+    judgement = recovery.loop_validated(run, _errors(found))
     kept["mend"] = prompts.findings(run.record.name, found)
     if judgement.action == "end":
-        questions.exhausted(run, str(judgement.error), judgement.details)
+        recovery.exhausted(run, str(judgement.error), judgement.details)
     elif judgement.action == "escalate":
         text = f"{run.record.name} of {run.state.skill} does not come to an end: {found.summary}\n\n{_listed(found)}"
-        await questions.escalate(run, text, found.summary, (), judgement.error, judgement.details)
+        recovery.escalate(run, text, found.summary, (), judgement.error, judgement.details)
     else:
         asks_for = None if menus.had_help(run.state, run.record) else found.details.get("escalation")
         if asks_for == PARTY_MODE:
-            await in_a_step.call(run, in_a_step.THRESHOLDS, found.summary, str(kept["mend"]))
+            run.party.call(run, THRESHOLDS, found.summary, str(kept["mend"]))
             return
         if asks_for == ADVANCED_ELICITATION:
-            questions.triggered(run, ADVANCED_ELICITATION, found.summary)
-        round = len(kept["rounds"])
-        reason = f"before the findings of round {round} are fixed"
-        await run.checkpoints.create(run.state, step=run.record.id, reason=reason)
-        await _to_the_maker(run, str(kept["mend"]))
+            recovery.triggered(run, ADVANCED_ELICITATION, found.summary)
+        reason = f"before the findings of round {len(kept['rounds'])} are fixed"
+        run.keep(reason, PromptReady(FIX, str(kept["mend"])))
 
 
-async def _to_the_maker(run: RunContext, text: str) -> None:
-    turns.send(run, turns.FIX, text)
-    run.move(RUNNING)
-    await run.save()
-
-
-async def mended(run: RunContext, examination: Examination, said: Reading) -> None:
+def mended(run: RunContext, examination: Examination, said: Reading) -> None:
     """The maker says that it has fixed what was found. Whoever fixed its own work does not judge it: it is examined
     again, by those who get to read what the maker says about their findings."""
     kept = run.state.examinations[examination.name]
     kept["mend"] = None
     kept["answer"] = said.closing.text[-SAID:]
-    await transitions.settle_recovery(run)
+    transitions.settle_recovery(run)
     run.record.status = "in_progress"
     run.state.sent = None
     run.move(RUNNING)
-    await run.save()
+    run.effect(Save())
 
 
-async def advised(run: RunContext, examination: Examination, text: str | None) -> None:
+def advised(run: RunContext, examination: Examination, text: str | None) -> None:
     """A human's answer to what an examination came to: `text` is their advice, null for `retry`.
 
     Findings that were handed over again and again are handed over once more. A block is taken for removed, and what
@@ -192,7 +184,7 @@ async def advised(run: RunContext, examination: Examination, text: str | None) -
     elif last.get("verdict") != CHANGES:
         kept["mend"] = None
     if text is not None:
-        advice = f"The user's advice:\n\n{prompts.quoted(text)}"
+        advice = f"The user's advice:\n\n{quoted(text)}"
         if kept.get("mend"):
             kept["mend"] = f"{kept['mend']}\n\n{advice}"
         else:
@@ -216,8 +208,8 @@ def _listed(found: Examined) -> str:
     return "\n".join([*lines, *([f"- and {left} more"] if left > 0 else [])])
 
 
-async def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
+def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
     closing = Closing(found.summary, step=turn_interpreter.COMPLETED, verdict=verdict)
     run.record.verdict = verdict
     run.record.proofs = [Proof(evidence.VERDICT, run.record.name, evidence.SEEN, found.summary[:500])]
-    await transitions.done(run, Reading(turn_interpreter.COMPLETED, found.summary, closing), outcome)
+    transitions.done(run, Reading(turn_interpreter.COMPLETED, found.summary, closing), outcome)

@@ -24,7 +24,7 @@ from interlock.workflow.package import files
 from interlock.workflow.package.step import Step, chain
 from interlock.workflow.package.variables import Variables
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state import step_tracking
+from interlock.workflow.state.checkpoints import without_list
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
 
 START = 0
@@ -69,11 +69,6 @@ def record_of(state: WorkflowState, step: Step) -> StepRecord:
     """The record of a step, made where it is met for the first time."""
     id = identify(state, step)
     return state.steps.setdefault(step_key(id), StepRecord(id, step.title, step.path, step.line))
-
-
-def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
-    """A step that the agent has begun by itself: the run is now at it."""
-    return step_tracking.begin(state, record_of(state, step).id, step.title, at)
 
 
 def called(record: StepRecord) -> str:
@@ -264,7 +259,7 @@ def steps_done(root: str, paths: Iterable[str]) -> list[str]:
 
 def listed_in(text: str, path: str) -> list[str]:
     """What `stepsCompleted` of a document's text lists, as text."""
-    listed = files.read(text, posixpath.basename(path)).values.get("stepsCompleted")
+    listed = files.read(without_list(text), posixpath.basename(path)).values.get("stepsCompleted")
     return [str(one) for one in listed] if isinstance(listed, list) else []
 
 

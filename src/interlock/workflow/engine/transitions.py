@@ -7,85 +7,67 @@ after the last. The maker is told what came of them, since it has not done them 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from interlock.clock import seconds
 from interlock.model.workflow import GATE
-from interlock.workflow.engine import (
-    confidence_signals,
-    evidence,
-    loop_back_handler,
-    prompts,
-    questions,
-    recovery,
-    steps,
-    turns,
-)
-from interlock.workflow.engine.checkpoint_pace import Batch, Operation, present, summary
+from interlock.workflow.engine import confidence_signals, evidence, prompts, recovery, steps
+from interlock.workflow.engine.adaptive_settings import DoneOperation, is_full, present, summary
 from interlock.workflow.engine.context import Examination, RunContext, StandIn
 from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.effects import NUDGE, Act, EndStep, LearnFix, Save, StepOver
 from interlock.workflow.engine.examination import MANDATORY
-from interlock.workflow.engine.ports import Asking
 from interlock.workflow.engine.turn_interpreter import FINISHED, SKIPPED, Reading
 from interlock.workflow.entry import validation_type_detector, verdicts
 from interlock.workflow.entry.validation_type_detector import InvalidPattern
 from interlock.workflow.package.step import Step
-from interlock.workflow.party import in_a_step
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import (
-    COMPLETING,
-    DONE,
-    FAILED,
-    RUNNING,
-    WAITING_USER,
-    StepId,
-    StepRecord,
-    Waiting,
-)
+from interlock.workflow.state.document import COMPLETING, DONE, FAILED, RUNNING, Proof, StepId, StepRecord
 
 CLOCKS = 2.0  # seconds by which the clocks of files and of the ledger may differ
 OVERSIGHT = frozenset({"required", "true", "always"})
 
 
-async def validate(run: RunContext) -> None:
+def validate(run: RunContext) -> None:
     """VALIDATING: judge what the step says about itself; on to the next step, or to FAILED (FR3)."""
     reading = run.reading
     assert reading is not None
     step, record = run.step, run.record
     outcome, why = judge(run, reading, step)
     record.verdict = reading.closing.verdict or (outcome if outcome != "unknown" else None)
-    if run.examination is None and await in_a_step.beyond_thresholds(run, reading):
+    if run.examination is None and run.party.beyond_thresholds(run, reading):
         return
     if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
         issues = reading.closing.issues or _listed(reading.closing.text)
         recovery.failed(run.state, recovery.VALIDATION, why, issues, reading.closing.text)
-        recovery.limited(run.state, loop_back_handler.loop_validated(run, issues or [reading.closing.text or why]))
-        step_tracking.fail(run.state, record.id, run.desk.now(), why)
+        recovery.limited(run.state, recovery.loop_validated(run, issues or [reading.closing.text or why]))
+        step_tracking.fail(run.state, record.id, run.now, why)
         run.decide(Decision("verdict", "failed", why, by="agent"))
         run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
         run.move(FAILED)
         return
     if unproven(run, reading):
         return
-    loop_back_handler.loop_validated(run, [])
-    await settle_recovery(run)
-    if await in_a_step.doubted(run, reading, confidence_signals.signals(run, outcome)):
+    recovery.loop_validated(run, [])
+    settle_recovery(run)
+    if run.party.doubted(run, reading, confidence_signals.signals(run, outcome)):
         return
-    await done(run, reading, outcome)
+    done(run, reading, outcome)
 
 
 def unproven(run: RunContext, reading: Reading) -> bool:
     """Whether the step at hand has not left what it must (decision 45): it has failed then."""
     record = run.record
     if run.examination is None:
-        record.proofs = evidence.look(run.workflow, run.step, record, reading, run.state.plan.values)
+        record.proofs = proofs(run, reading)
     missing = evidence.missing(record.proofs)
     if not missing:
         return False
     why = "it is said to be completed, but what it must leave is missing"
     recovery.failed(run.state, recovery.EVIDENCE, why, missing, reading.closing.text)
-    step_tracking.fail(run.state, record.id, run.desk.now(), f"{why}: {'; '.join(missing)}")
+    step_tracking.fail(run.state, record.id, run.now, f"{why}: {'; '.join(missing)}")
     run.event("workflow.evidence_missing", step=record.id, missing=missing, attempts=run.state.recovery["attempts"])
     run.move(FAILED)
     return True
@@ -117,7 +99,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-async def settle_recovery(run: RunContext) -> None:
+def settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -131,35 +113,39 @@ async def settle_recovery(run: RunContext) -> None:
         said = _first_line(run.reading.closing.text) if run.reading else ""
         helped = f"{method.replace('_', ' ')}: {advice or said or 'each finding, where it stood'}"
         failure = recovery.signature(found)
-        recovery.fixed(run.state, failure, helped, run.desk.now())
-        await run.knowledge.learn(failure, helped)
+        recovery.fixed(run.state, failure, helped, run.now)
+        run.effect(LearnFix(failure, helped))
     run.state.timeout_error = None
     run.state.recovery = {}
 
 
-async def done(run: RunContext, reading: Reading, outcome: str) -> None:
-    """The record of the step, and the decision about what follows it, in one save."""
-    state, step, record = run.state, run.step, run.record
-    finished = reading.kind == FINISHED
-    found = steps.following(run.workflow, state, step, reading.next, reading.entered)
-    if not finished and not found.certain and run.once("which_next"):
-        turns.send(run, turns.NUDGE, prompts.which_next(step, found.ways))
+def done(run: RunContext, reading: Reading, outcome: str) -> None:
+    """The step is done: which one follows, unless only the agent knows, and first the hooks of its end (BMAD-7.3.3)."""
+    step = run.step
+    found = steps.following(run.workflow, run.state, step, reading.next, reading.entered)
+    if reading.kind != FINISHED and not found.certain and run.once("which_next"):
+        run.send(NUDGE, prompts.which_next(step, found.ways))
         run.move(RUNNING)
         return
-    if not await stopped(run, reading.kind):
-        return
+    run.effect(EndStep(reading.kind, StepOver(reading, outcome)))
+
+
+def over(run: RunContext, reading: Reading, outcome: str) -> None:
+    """The record of the step that is done, and the decision about what follows it, in one save."""
+    state, step, record = run.state, run.step, run.record
+    found = steps.following(run.workflow, state, step, reading.next, reading.entered)
     complete(run, step, record, reading, outcome)
-    if finished:
+    if reading.kind == FINISHED:
         run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
         left = _gate(run, mandatory=True)
-        await go_on(run, steps.record_of(state, left.step).id) if left and left.step else await _end(run)
+        go_on(run, steps.record_of(state, left.step).id if left and left.step else None, mandatory=True)
         return
     found = after(run, found)
     chosen = steps.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
-    if chosen in state.completed_steps and loop_back_handler.edits(run) and _round_and_round(run, chosen):
+    if chosen in state.completed_steps and recovery.edits(run) and _round_and_round(run, chosen):
         return
-    await _pause_or(run, step, record, found.step)
+    _pause_or(run, step, record, found.step)
 
 
 def after(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
@@ -171,7 +157,7 @@ def after(run: RunContext, found: steps.Following, skipped: str | None = None) -
 def _round_and_round(run: RunContext, to: StepId) -> bool:
     """A workflow that edits goes back to an earlier step, and through those after it once more: as often as its loop
     allows; whether that is over."""
-    judgement = loop_back_handler.went_back(run, to)
+    judgement = recovery.went_back(run, to)
     if judgement.error is None:
         step_tracking.reopen(run.state, to)
         return False
@@ -182,18 +168,13 @@ def _round_and_round(run: RunContext, to: StepId) -> bool:
     return True
 
 
-async def skipped(run: RunContext, reason: str) -> None:
+def skipped(run: RunContext, reason: str) -> None:
     """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
     state, record = run.state, run.record
     step_tracking.skip(state, record.id, record.name, reason)
     run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=None)
     step = after(run, steps.following(run.workflow, state, run.step, None, None), reason).step
-    await go_on(run, steps.record_of(state, step).id if step else None)
-
-
-async def stopped(run: RunContext, status: str) -> bool:
-    """The hooks of the step's end, before anything follows from it (BMAD-7.3.3); whether the run may go on."""
-    return run.hooks is None or await run.hooks.stop(status)
+    go_on(run, steps.record_of(state, step).id if step else None)
 
 
 def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None:
@@ -206,7 +187,7 @@ def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None
     examination = next((one for one in run.examinations if one.name == left[0]), None)
     if examination is None:
         return steps.Following(steps.gate(left[0]), f"the domain {run.state.plan.domain} demands it")
-    why = str(examination.called_for(run))
+    why = str(run.called_for(examination))
     return steps.Following(steps.gate(examination.name, examination.title), why)
 
 
@@ -214,7 +195,9 @@ def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, 
     """Write down that the step is done; saved with whatever follows."""
     state = run.state
     before = record.before
-    written = [path for path in record.files if path not in before or evidence.changed(run.root, before, path)]
+    written = run.observe(
+        "written", lambda: [one for one in record.files if one not in before or evidence.changed(run.root, before, one)]
+    )
     seen = (one.subject for one in record.proofs if one.kind in evidence.WRITTEN and one.found == evidence.SEEN)
     record.files = list(dict.fromkeys([*written, *seen]))
     state.documents = list(dict.fromkeys([*state.documents, *_outputs(run, step, reading)]))
@@ -222,109 +205,103 @@ def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, 
         step_tracking.skip(state, record.id, record.name, reading.closing.reason or "optional")
     else:
         output = step_tracking.input_hash(reading.closing.text)
-        step_tracking.complete(state, record.id, run.desk.now(), output=output, files=record.files)
+        step_tracking.complete(state, record.id, run.now, output=output, files=record.files)
     confidence_signals.measure(run, record, outcome)
     record.summary = _first_line(reading.closing.text)
-    run.pool.progressed()
+    run.effect(Act.NOTE_PROGRESS)
     state.sent = None
     run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=record.verdict)
 
 
-async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step | None) -> None:
+def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step | None) -> None:
     """Oversight first, then the checkpoint of a full batch, then onward."""
-    state = run.state
-    following_record = steps.record_of(state, following) if following else None
+    state, settings = run.state, run.settings
+    onward_to = steps.record_of(state, following).id if following else None
     demanded = step.settings.get("oversight", run.workflow.settings.get("oversight"))
-    oversight = str(demanded or "").strip().lower() in OVERSIGHT
     if record.status != "skipped":
         # A step that a checkpoint had done again is one step still.
         state.batch = list(dict.fromkeys([*state.batch, record.name]))
-    settings = run.settings
-    size = settings.batch
-    full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not _uninterrupted(run)
-    data = {"next": following_record.id if following_record else None, "done": record.id}
-    if oversight:
-        await ask_to_confirm(
-            run, record, "oversight", f"{step.title} is done, and its author wants a human to confirm it.", data
-        )
-        return
-    if full and following is not None and not str(following.id).startswith(GATE):
-        basis = {"batch": list(state.batch), "tier": settings.tier, "size": size}
+    full = settings.batch is not None and is_full(state.batch, settings.tier, settings.batch)
+    data = {"next": onward_to, "done": record.id}
+    if str(demanded or "").strip().lower() in OVERSIGHT:
+        title = f"{step.title} is done, and its author wants a human to confirm it."
+        _ask_to_confirm(run, record, "oversight", title, data)
+    elif full and following is not None and not str(following.id).startswith(GATE) and not _uninterrupted(run):
+        basis = {"batch": list(state.batch), "tier": settings.tier, "size": settings.batch}
         run.decide(Decision("checkpoint", "checkpoint", summary(state.batch), basis=basis))
-        await ask_to_confirm(run, record, "checkpoint", summary(state.batch), data)
-        return
-    await go_on(run, data["next"])
+        _ask_to_confirm(run, record, "checkpoint", summary(state.batch), data)
+    else:
+        go_on(run, onward_to)
 
 
 def _uninterrupted(run: RunContext) -> bool:
     """Whether no checkpoint asks: under `--yolo`, and where there is a brief and nobody chose how careful to be."""
     plan = run.state.plan
     brief = bool(plan.brief or plan.arguments)
-    return plan.yolo or (plan.tier_by_default and brief and not run.care.overridden)
+    return plan.yolo or (plan.tier_by_default and brief and not run.wishes.overridden(run))
 
 
-async def ask_to_confirm(
-    run: RunContext, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]
-) -> None:
+def _ask_to_confirm(run: RunContext, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]) -> None:
     """A checkpoint as a question, in the format that the confidence asks for; the whole log is its context."""
     state = run.state
     recent = [one for one in state.steps.values() if one.name in state.batch] or [record]
-    operations = [Operation(steps.called(one), one.summary) for one in recent]
+    operations = [DoneOperation(steps.called(one), one.summary) for one in recent]
     since = {one.id for one in recent}
     operations += [
-        Operation(f"{one['kind']}: {one['choice']}", str(one["why"]), True)
+        DoneOperation(f"{one['kind']}: {one['choice']}", str(one["why"]), True)
         for one in state.decisions
         if one["step"] in since and one["kind"] in ("menu", "question", "fix", "trigger")
     ]
     known = [one.confidence for one in recent if one.confidence is not None and confidence_signals.measured(one)]
     unmeasured = [one.name for one in recent if not confidence_signals.measured(one)]
-    shown = present(min(known) if known else None, title, operations, unmeasured)
-    entry = questions.new_entry(state, record, purpose, f"{title}\n{shown.text}", run.desk.now())
-    options = (*shown.options, "stop")
-    text = f"{shown.text}\n\nGo on? ({' / '.join(options)}; or say what to change)"
-    state.waiting = Waiting(entry["key"], purpose, text, list(options), data={**data, "details": shown.details})
-    run.move(WAITING_USER)
-    question = Asking(entry["key"], "checkpoint", text, options, context=shown.details, data={"format": shown.format})
-    state.waiting.question_id = await run.save(question)
-    state.waiting.asked_at = run.desk.now()
+    found = present(min(known) if known else None, title, operations, unmeasured)
+    options = (*found.options, "stop")
+    run.ask(
+        purpose, "checkpoint", f"{found.text}\n\nGo on? ({' / '.join(options)}; or say what to change)", options,
+        about=record, known_by=f"{title}\n{found.text}", context=found.details,
+        data={**data, "details": found.details}, told={"format": found.format},
+    )  # fmt: skip
 
 
-async def go_on(run: RunContext, following: object) -> None:
-    """To the step with that id, or to the end, before which the validations that are left come."""
+def go_on(run: RunContext, following: StepId | None, *, mandatory: bool = False) -> None:
+    """To the step with that id, or to the end, before which the validations that are left come; `mandatory`: only
+    those that nothing skips."""
     state = run.state
-    if following is None and (left := _gate(run)) is not None and left.step is not None:
+    if following is None and not mandatory and (left := _gate(run)) is not None and left.step is not None:
         following = steps.record_of(state, left.step).id
     if following is None:
-        await _end(run)
-        return
-    if not state.batch or state.waiting is not None:
-        state.batch = []
-    state.waiting = None
-    state.current_step = following  # type: ignore[assignment]
-    state.sent = None
-    run.move(RUNNING)
-    await run.save()
+        state.sent = state.waiting = None
+        run.move(COMPLETING)
+    else:
+        if not state.batch or state.waiting is not None:
+            state.batch = []
+        state.current_step, state.waiting, state.sent = following, None, None
+        run.move(RUNNING)
+    run.effect(Save())
 
 
-async def _end(run: RunContext) -> None:
-    run.state.sent = run.state.waiting = None
-    run.move(COMPLETING)
-    await run.save()
+def proofs(run: RunContext, reading: Reading) -> list[Proof]:
+    """What there is of everything that the step at hand must leave."""
+    step, record, values = run.step, run.record, run.state.plan.values
+    return run.observe("proofs", lambda: evidence.look(run.workflow, step, record, reading, values))
 
 
 def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
-    """The documents among those it names that the step has changed."""
-    named = [steps.relative(run.root, path) for path in reading.closing.outputs]
-    known = [*steps.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
-    return [path for path in steps.existing(run.root, known) if path in run.record.files or _touched(run, path, named)]
+    """The documents among those it names that the step has changed. One that nothing was known of beforehand has, where
+    it is as young as the step."""
+    record, began = run.record, run.record.started_at
+    named = [path for one in reading.closing.outputs if (path := steps.relative(run.root, one))]
+    since = seconds(began) - CLOCKS if began is not None else None
 
+    def touched(path: str) -> bool:
+        fresh = path in named and path not in record.before and since is not None
+        return fresh and os.stat(os.path.join(run.root, path)).st_mtime >= (since or 0)
 
-def _touched(run: RunContext, path: str, named: Sequence[str]) -> bool:
-    """Whether a document that the agent names, and that nothing was known of beforehand, is as young as the step."""
-    began = run.record.started_at
-    if path not in named or path in run.record.before or began is None:
-        return False
-    return os.stat(os.path.join(run.root, path)).st_mtime >= seconds(began) - CLOCKS
+    known = [*steps.outputs(run.workflow, step, run.state.plan.values), *named]
+    return run.observe(
+        "documents",
+        lambda: [one for one in steps.existing(run.root, known) if one in record.files or touched(one)],
+    )
 
 
 def _listed(text: str) -> list[str]:
@@ -347,7 +324,7 @@ def onward(run: RunContext, found: steps.Following, skipped: str | None = None) 
     one = instead(run, found.step) if found.step is not None else None
     if one is None or found.step is None:
         return found
-    replaced = one.replaces(run, found.step)
+    replaced = _replaces(run, one, found.step)
     kept = run.state.examinations.setdefault(one.name, {"rounds": []})
     kept["replaces"] = list(replaced)
     why = f"{one.title} looks at all of it at once, instead of {len(replaced)} steps one after the other"
@@ -358,14 +335,18 @@ def instead(run: RunContext, step: Step) -> StandIn | None:
     """The examination that is held instead of that step; why one is not, though it could be, is logged."""
     for one in run.examinations:
         held = f"{steps.GATE}{one.name}" in run.state.completed_steps
-        if not isinstance(one, StandIn) or held or step.path not in one.replaces(run, step):
+        if not isinstance(one, StandIn) or held or step.path not in _replaces(run, one, step):
             continue
-        declined = one.declined(run)
+        declined = run.observe(f"{one.name} declined", partial(one.declined, run))
         if declined is None:
             return one
         if run.once(f"declined/{one.name}"):
             run.decide(Decision("stand_in", "the steps as they are written", declined, basis={"of": one.name}))
     return None
+
+
+def _replaces(run: RunContext, one: StandIn, step: Step) -> tuple[str, ...]:
+    return run.observe(f"{one.name} replaces", lambda: one.replaces(run, step))
 
 
 def _settle(run: RunContext, examination: Examination, skipped: str | None) -> Step | None:
@@ -383,7 +364,7 @@ def _settle(run: RunContext, examination: Examination, skipped: str | None) -> S
             if skipped or found.get("status") != "completed":
                 step_tracking.skip(run.state, record.id, record.name, summary or "another examination stood in for it")
             else:
-                step_tracking.complete(run.state, record.id, run.desk.now())
+                step_tracking.complete(run.state, record.id, run.now)
                 record.summary, record.confidence, record.verdict = summary, found.get("confidence"), "PASS"
                 record.evidence = ["validation_verdict"] if record.confidence is not None else []
         told.append(f"- step {record.id}, {record.name}: {record.status}; {summary}")

@@ -1,8 +1,8 @@
 """What a turn of the agent means for the run: done, a menu, a question, a halt, an error, or nothing to go by.
 
 A pure function of what was said, the tools that were used and the step at hand, so that every decision can be replayed.
-The closing line counts where there is one (decision 33 of the project: the last word of an output counts); without it
-the text is read as a person would.
+What the agent said by a tool of the run counts (`worded`); else the closing line, where there is one (decision 33: the
+last word of an output counts); without it the text is read as a person would.
 
 The last line in which an agent says how its turn ended, as the prompt asks it to.
 
@@ -19,10 +19,12 @@ import json
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from interlock.model.json import Json
 from interlock.workflow import markdown
+from interlock.workflow.agents.pool import SILENT, Heard
 from interlock.workflow.markdown import ANSI
 from interlock.workflow.menus.menu_participation_engine import Participation, Situation, participate
 from interlock.workflow.menus.recognition import ASKS
@@ -42,7 +44,8 @@ LONG = 4000  # characters of a thing that was decided or learned, which memory t
 
 @dataclass(frozen=True)
 class Closing:
-    """What the line says; `text` is what was said without it. `step` is None where there was no such line."""
+    """What the line says, or the tool that was called instead (`structured`). `text` is what was said without it,
+    `step` is None where there was no such line, `option` is what the agent would choose from its menu."""
 
     text: str
     step: str | None = None
@@ -52,11 +55,11 @@ class Closing:
     issues: tuple[str, ...] = ()
     brief_silent: bool = False
     outputs: tuple[str, ...] = ()
-    decided: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()
+    learned: tuple[Json, ...] = ()
     unchanged: str = ""
     evidence: tuple[str, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    option: str | None = None
+    structured: bool = False
 
 
 def read_closing(output: str) -> Closing:
@@ -77,6 +80,25 @@ def read_closing(output: str) -> Closing:
             kept = [*lines[:first], *lines[number + 1 :]]
             return _closing("\n".join(_unfenced(kept, first)).rstrip(), found)
     return Closing(output.rstrip())
+
+
+KEYED = re.compile(r"^\W*([A-Za-z0-9]{1,2})\W*[\]:.)]\s*(.+)$")
+
+
+def worded(text: str, word: Json) -> Closing:
+    """What an agent said by a tool, as its closing line. A menu is put in the one form in which it cannot be misread: a
+    question and its options, each with its key, numbered where they have none."""
+    shown, asked = [str(one).strip() for one in word.get("options") or ()], str(word.get("question") or "").strip()
+    if shown:
+        keyed = [KEYED.match(one) for one in shown]
+        options = [(one[1], one[2]) for one in keyed if one is not None]
+        if len(options) < len(shown) or len({key.casefold() for key, _ in options}) < len(shown):
+            options = [(str(number), one) for number, one in enumerate(shown, 1)]
+        listed = "\n".join(f"[{key}] {label}" for key, label in options)
+        text = f"{text}\n\n{asked or 'Please select an option:'}\n\n{listed}".strip()
+    elif asked:
+        text = asked
+    return replace(_closing(text, {"step": COMPLETED, **word}), structured=True)
 
 
 def _spread(lines: list[str], last: int) -> tuple[int, dict[str, Any] | None]:
@@ -117,9 +139,14 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         value = found.get(name)
         return str(value).strip()[:1000] or None if isinstance(value, (str, int)) else None
 
-    def words(name: str, limit: int = 1000) -> tuple[str, ...]:
+    def words(name: str) -> tuple[str, ...]:
         value = found.get(name)
-        return tuple(str(one)[:limit] for one in value[:100]) if isinstance(value, list) else ()
+        return tuple(str(one)[:1000] for one in value[:100]) if isinstance(value, list) else ()
+
+    def told(name: str) -> tuple[Json, ...]:
+        value = found.get(name)
+        listed = value[:100] if isinstance(value, list) else ()
+        return tuple({"kind": name, **one} if isinstance(one, dict) else {"kind": name, "text": one} for one in listed)
 
     return Closing(
         text=text,
@@ -130,16 +157,15 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         issues=words("issues"),
         brief_silent=str(found.get("brief", "")).lower() == "silent",
         outputs=words("outputs"),
-        decided=words("decided", LONG),
-        learned=words("learned", LONG),
+        learned=(*told("decided"), *told("learned")),
         unchanged=word("unchanged") or "",
         evidence=words("evidence"),
-        extra={name: value for name, value in found.items() if name in ("values",) and isinstance(value, dict)},
+        option=word("option"),
     )
 
 
 MENU, QUESTION = "menu", "question"
-ERROR, CAPACITY, CANCELLED, SILENT = "error", "capacity", "cancelled", "silent"
+ERROR, CAPACITY, CANCELLED = "error", "capacity", "cancelled"
 EMPTY, UNCLEAR = "empty", "unclear"
 
 QUESTION_LINES = 8
@@ -153,24 +179,6 @@ GOING_ON = re.compile(
     re.IGNORECASE,
 )
 MORE = re.compile(r"\b(?:or|delet|overwrit|remov|deploy|publish|push|merg|release|drop|apply|accept)", re.IGNORECASE)
-RHETORICAL = re.compile(r"^\W*(?:✅|✓|☑|❌|💡|📋|-\s|\*\s)")
-
-
-@dataclass(frozen=True)
-class Heard:
-    """One turn: how it ended, what was said, the files its tools named (as the agent gave them), and for how long.
-
-    `stop` is the turn's own word, or `silent` where the engine ended it. `answered` says that the prompt was the answer
-    to a menu's way on.
-    """
-
-    stop: str
-    output: str
-    paths: tuple[str, ...] = ()
-    detail: str | None = None
-    retry_at: float | None = None
-    seconds: float = 0.0
-    answered: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,32 +192,35 @@ class Reading:
     next: str | None = None
     entered: str | None = None
 
+    @property
+    def structured(self) -> bool:
+        """Whether it came by a tool of the run, not in words."""
+        return self.closing.structured
+
 
 def read(heard: Heard, step: Step, situation: Situation, onward: Sequence[str] = ()) -> Reading:
     """What `heard` means while `step` is run. `onward` are the paths of the steps that may follow it."""
     if heard.stop != "end":
-        return _stopped(heard)
+        kind = heard.stop if heard.stop in (CAPACITY, CANCELLED, SILENT) else ERROR
+        words = {
+            "failed": "the agent ended with an error",
+            "killed": "the agent was killed",
+            "timeout": "the agent's turn took longer than its absolute limit",
+            SILENT: "the agent was silent for too long and was ended",
+            CAPACITY: "the agent's provider has no capacity left",
+            CANCELLED: "the turn was cancelled",
+        }
+        said = words.get(heard.stop, heard.stop)
+        why = heard.detail or (_last_line(heard.output) if heard.stop in ("failed", "killed") else "")
+        return Reading(kind, f"{said}: {why}" if why else said, Closing(heard.output))
     closing = read_closing(heard.output)
+    if heard.word is not None:
+        closing = worded(closing.text, heard.word)
     entered = went_on(heard.paths, step.path, onward)
     reading = _spoken(closing, step, situation, heard.answered)
     if reading.kind == EMPTY and heard.paths:
         reading = Reading(UNCLEAR, "", closing)
     return Reading(reading.kind, reading.text, closing, reading.participation, closing.next, entered)
-
-
-def _stopped(heard: Heard) -> Reading:
-    kind = heard.stop if heard.stop in (CAPACITY, CANCELLED, SILENT) else ERROR
-    words = {
-        "failed": "the agent ended with an error",
-        "killed": "the agent was killed",
-        "timeout": "the agent's turn took longer than its absolute limit",
-        SILENT: "the agent was silent for too long and was ended",
-        CAPACITY: "the agent's provider has no capacity left",
-        CANCELLED: "the turn was cancelled",
-    }
-    said = words.get(heard.stop, heard.stop)
-    why = heard.detail or (_last_line(heard.output) if heard.stop in ("failed", "killed") else "")
-    return Reading(kind, f"{said}: {why}" if why else said, Closing(heard.output))
 
 
 def _spoken(closing: Closing, step: Step, situation: Situation, answered: bool) -> Reading:
@@ -226,7 +237,7 @@ def _spoken(closing: Closing, step: Step, situation: Situation, answered: bool) 
         return Reading(QUESTION, _question(closing), closing)
     if not closing.text.strip():
         return Reading(EMPTY, "", closing)
-    if HALT.search(_tail(closing.text)):
+    if HALT.search("\n".join(closing.text.rstrip().splitlines()[-QUESTION_LINES:])):
         return Reading(BLOCKED, _question(closing), closing)
     if asks(closing.text):
         return Reading(QUESTION, _question(closing), closing)
@@ -285,7 +296,3 @@ def _last(text: str) -> str:
 def _last_line(text: str) -> str:
     """What a program said before it died, which is most often why."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")[:LAST_WORDS]
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.rstrip().splitlines()[-QUESTION_LINES:])

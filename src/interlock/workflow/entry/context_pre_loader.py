@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from interlock.memory.store import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
 from interlock.memory.store import words as words_of
+from interlock.model.json import Json, fields_of
 
 CONTEXT_CHARS = 4000
 EACH_CHARS = 500
@@ -22,7 +22,7 @@ LEAST = 120  # characters of a memory, below which it is rather left out
 HEAD = "What earlier work on this project has established; the more important first:"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PreLoaded:
     """`context` is the text for the agent, empty where nothing is known. `relevance` (0–100) is that of the best
     memory, null without any. `source` is that of the memory, `degraded` where it could not be asked (`problem` says
@@ -38,16 +38,10 @@ class PreLoaded:
     duplicates: int = 0
     servers: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape in which it is logged."""
-        return {
-            "memories": [memory.title for memory in self.memories],
-            "relevance": self.relevance,
-            "source": self.source,
-            "problem": self.problem,
-            "left_out": self.left_out,
-            "duplicates": self.duplicates,
-        }
+        shown = fields_of(self, ("relevance", "source", "problem", "left_out", "duplicates"))
+        return {"memories": [memory.title for memory in self.memories], **shown}
 
 
 class ContextPreLoader:
@@ -86,12 +80,21 @@ def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str
     ordered = sorted(
         memories, key=lambda one: (one.importance < HIGH, -one.relevance * one.importance, -one.importance)
     )
-    unique = _unique(ordered)
+    unique: list[Memory] = []
+    seen: list[frozenset[str]] = []
+    for memory in ordered:
+        words = words_of(f"{memory.title} {memory.content}")
+        if not any(same(words, known) for known in seen):
+            unique.append(memory)
+            seen.append(words)
     lines, shown = [HEAD], list[Memory]()
     room = limit - len(HEAD)
     for memory in unique:
         # The first one is always told, cut as short as need be.
-        text = _line(memory, min(EACH_CHARS, room - 1) if shown else max(40, min(EACH_CHARS, room - 1)))
+        content, kind = " ".join(memory.content.split()), memory.tagged("type")
+        head = f"- {memory.title}" + (f" ({kind})" if kind else "")
+        longest = min(EACH_CHARS, room - 1)
+        text = shortened(f"{head}: {content}" if content else head, longest if shown else max(40, longest))
         if shown and (room - 1 < LEAST or len(text) + 1 > room):
             continue
         lines.append(text)
@@ -103,19 +106,3 @@ def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str
         "\n".join(lines), tuple(shown), max(one.relevance for one in shown), source, None, len(unique) - len(shown),
         len(ordered) - len(unique),
     )  # fmt: skip
-
-
-def _unique(memories: Iterable[Memory]) -> list[Memory]:
-    found: list[tuple[Memory, frozenset[str]]] = []
-    for memory in memories:
-        words = words_of(f"{memory.title} {memory.content}")
-        if not any(same(words, known) for _, known in found):
-            found.append((memory, words))
-    return [memory for memory, _ in found]
-
-
-def _line(memory: Memory, limit: int) -> str:
-    text = " ".join(memory.content.split())
-    kind = memory.tagged("type")
-    head = f"- {memory.title}" + (f" ({kind})" if kind else "")
-    return shortened(f"{head}: {text}" if text else head, limit)

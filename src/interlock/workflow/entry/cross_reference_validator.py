@@ -2,19 +2,18 @@
 
 A requirement that the architecture or the stories do not name is orphaned; a decision that no story names is
 unaddressed; an id that no document defines dangles. It errs on the side of reporting: the mention of an id anywhere in
-the PRD makes it a requirement.
-
-Requirements and decisions as documents name them: `FR12`, `NFR-3`, `FR19a`, `FR1-FR6`, `ADR-001`.
-
-`FR-001` and `FR1` are one requirement. A range refers to every requirement between its ends, lettered ones too.
+the PRD makes it a requirement. Requirements and decisions are named as documents do: `FR12`, `NFR-3`, `FR19a`,
+`FR1-FR6`, `ADR-001`. `FR-001` and `FR1` are one requirement. A range refers to every requirement between
+its ends, lettered ones too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from interlock.model.json import Json
 
 KIND = r"(NFR|FR|ADR|AD)"
 ID = re.compile(rf"(?<![A-Za-z0-9-]){KIND}[-_ ]?0*(\d{{1,5}})([a-z])?(?![A-Za-z0-9])", re.IGNORECASE)
@@ -34,7 +33,7 @@ DENIED = re.compile(
 Key = tuple[str, int, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mention:
     """One id in a document: what it is compared by, how it was written, and the line (from 1)."""
 
@@ -85,14 +84,20 @@ REQUIREMENTS = ("FR", "NFR")
 DECISIONS = ("ADR", "AD")
 SEVERITIES = ("HIGH", "MEDIUM", "LOW")
 
+COMPARED = (
+    ("PRD", REQUIREMENTS, "architecture", "orphaned_requirement", "MEDIUM"),
+    ("PRD", REQUIREMENTS, "stories", "requirement_without_story", "MEDIUM"),
+    ("architecture", DECISIONS, "stories", "unaddressed_decision", "LOW"),
+)
+"""What one document names of which kinds, and another has to name too; the type of what it does not, and the severity
+of an id that only the other one names."""
 COMPONENTS = re.compile(
     r"^\W*(?:affected |impacted )?(?:components?|modules?|services?|affects|impacts)\W*:\W*(.+)$", re.IGNORECASE
 )
-NEW_SECTION = re.compile(r"^#{1,6}\s|^\s*$")
 
 
-@dataclass(frozen=True)
-class Issue:
+@dataclass(frozen=True, slots=True)
+class Mismatch:
     """One thing that does not fit."""
 
     severity: str
@@ -101,26 +106,20 @@ class Issue:
     affected_components: tuple[str, ...]
     message: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape in which it is shown."""
-        return {
-            "severity": self.severity,
-            "type": self.type,
-            "id": self.id,
-            "affected_components": list(self.affected_components),
-            "message": self.message,
-        }
+        return {**asdict(self), "affected_components": list(self.affected_components)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """The result of a comparison; issues stand with the most severe first."""
 
-    issues: tuple[Issue, ...]
+    issues: tuple[Mismatch, ...]
     orphaned_requirements: tuple[str, ...] = ()
     unaddressed_decisions: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze cross-reference` shows."""
         return {
             "alignment_status": "MISALIGNED" if self.issues else "ALIGNED",
@@ -132,57 +131,29 @@ class Alignment:
 
 def compare(prd: str | None = None, architecture: str | None = None, stories: str | None = None) -> Alignment:
     """What the given documents do not agree about. A document that is None is not compared."""
-    required = mentions(prd or "", REQUIREMENTS)
-    decided = mentions(architecture or "", DECISIONS)
-    issues: list[Issue] = []
-    orphans: dict[Key, Mention] = {}
-    for name, text in (("architecture", architecture), ("stories", stories)):
-        if prd is None or text is None:
+    texts = {"PRD": prd, "architecture": architecture, "stories": stories}
+    issues: list[Mismatch] = []
+    unnamed: dict[str, dict[Key, Mention]] = {"PRD": {}, "architecture": {}}
+    for source, kinds, document, type_, dangling in COMPARED:
+        text, own = texts[document], texts[source]
+        if text is None or own is None:
             continue
-        unnamed = _unnamed(required, text)
-        orphans |= unnamed
-        issues += [_orphan(mention, name) for mention in unnamed.values()]
-        issues += _dangling(mentions(text, REQUIREMENTS), required, name, "the PRD", "MEDIUM")
-    unaddressed: dict[Key, Mention] = {}
-    if architecture is not None and stories is not None:
-        unaddressed = _unnamed(decided, stories)
-        issues += [_unaddressed(mention, architecture) for mention in unaddressed.values()]
-        issues += _dangling(mentions(stories, DECISIONS), decided, "stories", "the architecture", "LOW")
+        known, named = mentions(own, kinds), mentions(text, kinds)
+        met, verb = referenced(text, known), "does" if document == "architecture" else "do"
+        what = "required" if source == "PRD" else "decided"
+        for one in (known[key] for key in sorted(known) if key not in met):
+            unnamed[source][one.key] = one
+            severity = "HIGH" if one.key[0] == "FR" else "MEDIUM"
+            affected = (document,) if source == "PRD" else components(own, one)
+            message = f"{one.text} (line {one.line} of the {source}) is {what}, but the {document} {verb} not name it."
+            issues.append(Mismatch(severity, type_, one.text, affected, message))
+        for one in (named[key] for key in sorted(named) if key not in known):
+            message = f"Line {one.line} of the {document} names {one.text}, which the {source} does not have."
+            issues.append(Mismatch(dangling, "unknown_reference", one.text, (document,), message))
     return Alignment(
         tuple(sorted(issues, key=lambda issue: SEVERITIES.index(issue.severity))),
-        tuple(orphans[key].text for key in sorted(orphans)),
-        tuple(unaddressed[key].text for key in sorted(unaddressed)),
+        *(tuple(unnamed[source][key].text for key in sorted(unnamed[source])) for source in unnamed),
     )
-
-
-def _unnamed(known: Mapping[Key, Mention], text: str) -> dict[Key, Mention]:
-    named = referenced(text, known)
-    return {key: known[key] for key in sorted(known) if key not in named}
-
-
-def _orphan(mention: Mention, document: str) -> Issue:
-    severity = "HIGH" if mention.key[0] == "FR" else "MEDIUM"
-    verb = "does" if document == "architecture" else "do"
-    type_ = "orphaned_requirement" if document == "architecture" else "requirement_without_story"
-    message = f"{mention.text} (line {mention.line} of the PRD) is required, but the {document} {verb} not name it."
-    return Issue(severity, type_, mention.text, (document,), message)
-
-
-def _unaddressed(mention: Mention, architecture: str) -> Issue:
-    affected = components(architecture, mention)
-    message = f"{mention.text} (line {mention.line} of the architecture) is decided, but no story names it."
-    return Issue("MEDIUM", "unaddressed_decision", mention.text, affected, message)
-
-
-def _dangling(
-    named: Mapping[Key, Mention], defined: Mapping[Key, Mention], document: str, source: str, severity: str
-) -> Iterable[Issue]:
-    verb = "names" if document == "architecture" else "name"
-    for key in sorted(named):
-        if key not in defined:
-            mention = named[key]
-            message = f"The {document} {verb} {mention.text} in line {mention.line}, which {source} does not have."
-            yield Issue(severity, "unknown_reference", mention.text, (document,), message)
 
 
 def components(architecture: str, mention: Mention) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.model.json import Json
 from interlock.workflow.package.packages import FOLDER, Package
 from interlock.workflow.package.variables import LOOK_UP, RUNTIME, Variables, is_set, looked_up
 from interlock.workflow.package.workflow import Workflow
@@ -36,7 +37,7 @@ OWN_FILES = ("instructions", "template", "validation", "checklist")
 MATCHES = 50  # of one pattern
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was looked at."""
 
@@ -44,24 +45,21 @@ class Check:
     missing: tuple[str, ...] = ()
     validated_files: tuple[str, ...] = ()
     remediation: str = ""
+    """What to do where something is missing."""
 
     @property
     def status(self) -> str:
         """PASSED, or FAILED where something is missing."""
         return FAILED if self.missing else PASSED
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape in which it is shown."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "missing": list(self.missing),
-            "validated_files": list(self.validated_files),
-            "remediation": self.remediation if self.missing else None,
-        }
+        remediation = self.remediation if self.missing else None
+        lists = {"missing": list(self.missing), "validated_files": list(self.validated_files)}
+        return {"name": self.name, "status": self.status, **lists, "remediation": remediation}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Preflight:
     """All checks of one workflow."""
 
@@ -77,7 +75,7 @@ class Preflight:
         """Whether the workflow may start."""
         return not self.missing
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze preflight` shows."""
         passed = sum(not check.missing for check in self.checks)
         return {
@@ -95,7 +93,11 @@ def validate(package: Package, workflow: Workflow, servers: Collection[str] = ()
     checks = [_configuration(package, workflow), _definition(package, workflow)]
     wanted = required(workflow, "mcp")
     if wanted:
-        checks.append(_servers(wanted, servers))
+        available = {name.lower() for name in servers}
+        missing = tuple(name for name in wanted if name.lower() not in available)
+        where = "the MCP servers of the agent (`.mcp.json` in the project)"
+        hint = f"Add {', '.join(missing)} to {where}, and start it again."
+        checks.append(Check("mcp", missing, (), hint))
     documents = required(workflow, "documents")
     patterns = workflow.settings.get("input_file_patterns")
     if documents or isinstance(patterns, Mapping):
@@ -128,7 +130,9 @@ def required_config(workflow: Workflow) -> list[str]:
     """
     needed = required(workflow, "config")
     needed += looked_up(dict(workflow.settings))
-    declared = {*CONFIG_NAMES, *_declared(workflow.text)}
+    # The names that a workflow's text says it takes from the configuration: a list after "resolve:".
+    resolved = DECLARED.search(workflow.text)
+    declared = {*CONFIG_NAMES, *(set(re.findall(r"`(\w+)`", resolved[1])) - RUNTIME if resolved else ())}
     defined = {*_defined(workflow.settings), *RUNTIME}
     paths = _path_names(workflow.settings)
     for step in workflow.steps:
@@ -136,12 +140,6 @@ def required_config(workflow: Workflow) -> list[str]:
         paths += [name for name in [*_path_names(step.settings), *IN_PATH.findall(step.text)] if name not in own]
     needed += [name for name in paths if name in declared and name not in defined]
     return list(dict.fromkeys(needed))
-
-
-def _declared(text: str) -> set[str]:
-    """The names that a workflow's text says it takes from the configuration: a list after "resolve:"."""
-    found = DECLARED.search(text)
-    return set(re.findall(r"`(\w+)`", found[1])) - RUNTIME if found else set()
 
 
 def _defined(values: Mapping[str, Any]) -> list[str]:
@@ -169,11 +167,9 @@ def _configuration(package: Package, workflow: Workflow) -> Check:
     path = f"{FOLDER}/{workflow.module}/config.yaml"
     fault = package.files.settings(path).fault
     if fault:
-        hint = f"Fix {path}: line {fault.line}, {fault.message}."
-        return Check("configuration", (path, *missing), (), hint)
-    hint = f"Set {', '.join(missing)} in {path}." if missing else ""
-    files = (path,) if needed and package.files.exists(path) else ()
-    return Check("configuration", tuple(missing), files if not missing else (), hint)
+        return Check("configuration", (path, *missing), (), f"Fix {path}: line {fault.line}, {fault.message}.")
+    files = (path,) if needed and not missing and package.files.exists(path) else ()
+    return Check("configuration", tuple(missing), files, f"Set {', '.join(missing)} in {path}.")
 
 
 def _definition(package: Package, workflow: Workflow) -> Check:
@@ -196,15 +192,8 @@ def _definition(package: Package, workflow: Workflow) -> Check:
     for path, ways in workflow.follow.items():
         missing += [way.path for way in ways if not way.exists and way.via == "frontmatter"]
         present += [path] if path in workflow.entries else []
-    hint = f"Install the package again: {', '.join(missing)} of this workflow cannot be found." if missing else ""
+    hint = f"Install the package again: {', '.join(missing)} of this workflow cannot be found."
     return Check("definition", tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(present)), hint)
-
-
-def _servers(wanted: Iterable[str], servers: Collection[str]) -> Check:
-    available = {name.lower() for name in servers}
-    missing = tuple(name for name in wanted if name.lower() not in available)
-    hint = f"Add {', '.join(missing)} to the MCP servers of the agent (`.mcp.json` in the project), and start it again."
-    return Check("mcp", missing, (), hint if missing else "")
 
 
 def _documents(package: Package, workflow: Workflow, wanted: Iterable[str], patterns: Mapping[str, Any]) -> Check:
@@ -222,7 +211,7 @@ def _documents(package: Package, workflow: Workflow, wanted: Iterable[str], patt
         found = _matches(package, workflow.variables, pattern)
         present += found
         missing += [] if found else [_relative(package, workflow.variables, pattern)]
-    hint = f"Write {', '.join(missing)} first, with the workflow that makes it." if missing else ""
+    hint = f"Write {', '.join(missing)} first, with the workflow that makes it."
     return Check("documents", tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(present)), hint)
 
 

@@ -2,39 +2,44 @@
 
 Greenfield is: no `src/`, `lib/` or `app/`, no package file, and fewer than 10 source files. What the workflow
 packages install, dot-directories, `docs/`, vendored and ignored directories do not count: else every project would be
-brownfield as soon as a package is installed in it.
-
-What a project's own `.gitignore` leaves out: enough of its rules to tell the author's code from what tools made.
+brownfield as soon as a package is installed in it. Of a project's own `.gitignore` enough is understood to tell the
+author's code from what tools made.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from fnmatch import fnmatchcase
+
+from interlock.model.json import Json
 
 RULES = 500  # read of one file
-RANGE = re.compile(r"[A-Za-z0-9]-[A-Za-z0-9]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of a `.gitignore`, for paths below the directory that holds it."""
+    """One line of a `.gitignore`, for paths below the directory that holds it; `**` stands for any directories."""
 
     below: str
-    pattern: re.Pattern[str]
+    pattern: tuple[str, ...]
     keep: bool
     directories_only: bool
 
     def matches(self, path: str, directory: bool) -> bool:
         """Whether it speaks about `path`, which is written from the project's root with slashes."""
-        if self.directories_only and not directory:
+        if (self.directories_only and not directory) or not path.startswith(self.below):
             return False
-        if self.below and not path.startswith(self.below):
-            return False
-        return self.pattern.fullmatch(path[len(self.below) :]) is not None
+        parts = path[len(self.below) :].split("/")
+        places = {0}  # up to which part of the path the pattern may have come
+        for one in self.pattern:
+            if one == "**":
+                places = set(range(min(places, default=len(parts) + 1), len(parts) + 1))
+            else:
+                places = {at + 1 for at in places if at < len(parts) and fnmatchcase(parts[at], one)}
+        return len(parts) in places
 
 
 def rules(text: str, below: str = "") -> list[Rule]:
@@ -44,10 +49,7 @@ def rules(text: str, below: str = "") -> list[Rule]:
 
 def ignored(path: str, directory: bool, known: Sequence[Rule]) -> bool:
     """Whether `path` is left out. The last rule that matches decides."""
-    for rule in reversed(known):
-        if rule.matches(path, directory):
-            return not rule.keep
-    return False
+    return next((not rule.keep for rule in reversed(known) if rule.matches(path, directory)), False)
 
 
 def _rule(line: str, below: str) -> Rule | None:
@@ -56,49 +58,15 @@ def _rule(line: str, below: str) -> Rule | None:
     if not line or line.startswith("#") or len(line) > 200:
         return None
     keep = line.startswith("!")
-    line = line[1:] if keep else line
     directories_only = line.endswith("/")
-    line = line.rstrip("/")
+    line = line.removeprefix("!").rstrip("/")
     if not line:
         return None
-    anchored = "/" in line
-    pattern = "".join(_translate(line.lstrip("/")))
-    return Rule(below, re.compile(pattern if anchored else f"(?:.*/)?{pattern}"), keep, directories_only)
-
-
-def _translate(glob: str) -> Iterable[str]:
-    position = 0
-    while position < len(glob):
-        if glob.startswith("**/", position):
-            yield "(?:.*/)?"
-            position += 3
-        elif glob.startswith("**", position):
-            yield ".*"
-            position += 2
-        elif glob[position] == "*":
-            yield "[^/]*"
-            position += 1
-        elif glob[position] == "?":
-            yield "[^/]"
-            position += 1
-        elif glob[position] == "[" and (end := glob.find("]", position + 2)) > 0:
-            yield _class(glob[position + 1 : end])
-            position = end + 1
-        else:
-            yield re.escape(glob[position + 1] if glob[position] == "\\" and glob[position + 1 :] else glob[position])
-            position += 2 if glob[position] == "\\" and glob[position + 1 :] else 1
-
-
-def _class(inside: str) -> str:
-    """A bracketed class; only ranges between letters or digits are ranges, everything else stands for itself."""
-    negated = inside[0] in "!^"
-    characters = inside[1:] if negated else inside
-    ranges = [one for one in RANGE.findall(characters) if one[0] <= one[2]]
-    literal = RANGE.sub("", characters)
-    members = "".join([*ranges, *(re.escape(one) for one in literal)])
-    if not members:
-        return re.escape(f"[{inside}]")
-    return f"[{'^' if negated else ''}{members}]"
+    # `fnmatch` says `[!…]` and `[x]` where `.gitignore` says `[^…]` and `\x`.
+    glob = re.sub(r"\\(.)", r"[\1]", line.lstrip("/")).replace("[^", "[!")
+    deep = () if "/" in line else ("**",)
+    inside = ("*",) if glob.endswith("/**") else ()  # `a/**` is what lies in `a`, and not `a`
+    return Rule(below, (*deep, *glob.split("/"), *inside), keep, directories_only)
 
 
 SOURCE_DIRECTORIES = ("src", "lib", "app")
@@ -120,7 +88,7 @@ EXTENSIONS = frozenset(
 ENTRIES = 50_000  # looked at; a larger project is long since brownfield
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What a look into a directory found. Paths are written from its root; `components` are its top-level parts."""
 
@@ -131,14 +99,14 @@ class Survey:
     complete: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ProjectType:
     """The type, and the criteria that made it so."""
 
     project_type: str
     detection_signals: tuple[str, ...] = field(default=())
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze project` shows."""
         return {"project_type": self.project_type, "detection_signals": list(self.detection_signals)}
 
@@ -160,21 +128,35 @@ def classify(survey: Survey) -> ProjectType:
 def survey(root: str) -> Survey:
     """Look through the directory `root`. Links are not followed; a directory that cannot be read counts as empty."""
     known: list[Rule] = []
-    found = _Counter()
+    directories: list[str] = []
+    packages: list[str] = []
+    components: set[str] = set()
+    entries = sources = 0
     for directory, below, files in os.walk(root):
         here = os.path.relpath(directory, root).replace(os.sep, "/")
         here = "" if here == "." else here + "/"
         if ".gitignore" in files:
             known += rules(_text(os.path.join(directory, ".gitignore")), here)
-        below[:] = sorted(name for name in below if _ours(name, here, known))
-        found.add(here, below, [name for name in sorted(files) if not ignored(here + name, False, known)])
-        if found.entries >= ENTRIES:
+        below[:] = sorted(
+            name
+            for name in below
+            if not name.startswith(".") and name not in NOT_OURS and not ignored(here + name, True, known)
+        )
+        files = [name for name in sorted(files) if not ignored(here + name, False, known)]
+        if not here:
+            directories = [name for name in SOURCE_DIRECTORIES if name in below]
+            packages = [name for name in PACKAGE_FILES if name in files]
+        found = sum(os.path.splitext(name)[1].lower() in EXTENSIONS for name in files)
+        parts = here.rstrip("/").split("/")
+        # Below `src/` the parts of the project are one level deeper.
+        depth = 2 if parts[0] in (*SOURCE_DIRECTORIES, "packages", "services", "apps") else 1
+        if here and found:
+            components.add("/".join(parts[:depth]))
+        sources += found
+        entries += len(below) + len(files)
+        if entries >= ENTRIES:
             break
-    return found.survey()
-
-
-def _ours(name: str, here: str, known: list[Rule]) -> bool:
-    return not name.startswith(".") and name not in NOT_OURS and not ignored(here + name, True, known)
+    return Survey(tuple(directories), tuple(packages), sources, tuple(sorted(components)), entries < ENTRIES)
 
 
 def _text(path: str) -> str:
@@ -183,39 +165,3 @@ def _text(path: str) -> str:
             return file.read(100_000)
     except OSError:
         return ""
-
-
-class _Counter:
-    """What the walk has seen so far."""
-
-    def __init__(self) -> None:
-        self.entries = 0
-        self.sources = 0
-        self.directories: list[str] = []
-        self.packages: list[str] = []
-        self.components: dict[str, int] = {}
-
-    def add(self, here: str, below: list[str], files: list[str]) -> None:
-        """One directory, with what is in it and counts."""
-        self.entries += len(below) + len(files)
-        if not here:
-            self.directories = [name for name in SOURCE_DIRECTORIES if name in below]
-            self.packages = [name for name in PACKAGE_FILES if name in files]
-        sources = sum(os.path.splitext(name)[1].lower() in EXTENSIONS for name in files)
-        self.sources += sources
-        parts = here.rstrip("/").split("/")
-        # Below `src/` the parts of the project are one level deeper.
-        depth = 2 if parts[0] in (*SOURCE_DIRECTORIES, "packages", "services", "apps") else 1
-        component = "/".join(parts[:depth])
-        if component and sources:
-            self.components[component] = self.components.get(component, 0) + sources
-
-    def survey(self) -> Survey:
-        """All of it."""
-        return Survey(
-            tuple(self.directories),
-            tuple(self.packages),
-            self.sources,
-            tuple(sorted(self.components)),
-            self.entries < ENTRIES,
-        )

@@ -2,9 +2,7 @@
 
 Precedence: a custom pattern, then `validation: <path>` (a checklist file), then verdicts, error counts, check boxes.
 Almost every real file has some check boxes and the word PASS somewhere, so a lone verdict word, which may be prose,
-decides only where nothing better stands.
-
-Success criteria of an author's own (BMAD-1.4, FR40, decision 34).
+decides only where nothing better is there. An author's own success criteria (BMAD-1.4, FR40, decision 34):
 
     validation:
       type: custom
@@ -26,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.model.json import Json, fields_of
 from interlock.workflow.entry import verdicts
 
 LIMIT = 1000  # characters of one pattern
@@ -33,7 +32,7 @@ DEADLINE = 10  # seconds for one pattern over one output
 FIELDS = ("success_pattern", "failure_pattern")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CustomPattern:
     """Two patterns that a workflow's output is looked through for."""
 
@@ -58,16 +57,27 @@ class CustomPattern:
         if not self.regex:
             start = output.rfind(pattern)
             return (start + len(pattern), len(pattern)) if start >= 0 else None
-        return _last_match(pattern, output)
+        try:
+            ran = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", _SEARCH],
+                input=json.dumps((pattern, output)).encode(),
+                stdout=subprocess.PIPE,
+                check=True,
+                timeout=DEADLINE,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+        found = json.loads(ran.stdout)
+        return (found[0], found[1]) if found else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InvalidPattern:
     """Everything that is wrong with a definition."""
 
     failures: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze validation` shows."""
         return {
             "error": "invalid_pattern",
@@ -86,8 +96,7 @@ def register(definition: object) -> CustomPattern | InvalidPattern | None:
         return InvalidPattern((f"type must be custom, not {definition.get('type')!r}",))
     regex = definition.get("regex", False)
     failures = [] if isinstance(regex, bool) else [f"regex must be true or false, not {regex!r}"]
-    for name in FIELDS:
-        failures += _failures(name, definition.get(name), regex is True)
+    failures += [f"{name} {wrong}" for name in FIELDS if (wrong := _wrong(definition.get(name), regex is True))]
     if not failures and definition[FIELDS[0]] == definition[FIELDS[1]]:
         failures.append("success_pattern and failure_pattern must differ")
     if failures:
@@ -95,30 +104,27 @@ def register(definition: object) -> CustomPattern | InvalidPattern | None:
     return CustomPattern(definition[FIELDS[0]], definition[FIELDS[1]], bool(regex))
 
 
-def _failures(name: str, value: object, regex: bool) -> list[str]:
+def _wrong(value: object, regex: bool) -> str | None:
+    """What is wrong with a pattern, None where it can be used."""
     if value is None:
-        return [f"{name} is required"]
+        return "is required"
     if not isinstance(value, str):
-        return [f"{name} must be text, not {value!r}"]
+        return f"must be text, not {value!r}"
     if not value.strip():
-        return [f"{name} must not be empty"]
+        return "must not be empty"
     if len(value) > LIMIT:
-        return [f"{name} must have at most {LIMIT} characters"]
-    if regex:
-        try:
-            compiled = _compiled(value)
-        except (re.error, RecursionError, OverflowError) as error:
-            return [f"{name} is not a regular expression: {error}"]
-        if compiled.match(""):
-            return [f"{name} matches anything, since it matches the empty text"]
-    return []
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """The author's expression. What future versions of Python may read differently is not ours to warn about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return re.compile(pattern, re.MULTILINE)
+        return f"must have at most {LIMIT} characters"
+    if not regex:
+        return None
+    try:
+        with (
+            warnings.catch_warnings()
+        ):  # What future versions of Python may read differently is not ours to warn about.
+            warnings.simplefilter("ignore")
+            compiled = re.compile(value, re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"is not a regular expression: {error}"
+    return "matches anything, since it matches the empty text" if compiled.match("") else None
 
 
 # `re` holds the interpreter's lock while it matches, and an author's expression may backtrack for hours: it runs in a
@@ -130,22 +136,6 @@ pattern, text = json.load(sys.stdin)
 ends = ((found.end(), found.end() - found.start()) for found in re.compile(pattern, re.MULTILINE).finditer(text))
 json.dump(max(ends, default=None), sys.stdout)
 """
-
-
-def _last_match(pattern: str, text: str) -> tuple[int, int] | None:
-    """Where the last match ends and how long it is, in characters; None without a match or past the deadline."""
-    try:
-        ran = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH],
-            input=json.dumps((pattern, text)).encode(),
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=DEADLINE,
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    found = json.loads(ran.stdout)
-    return (found[0], found[1]) if found else None
 
 
 CUSTOM, VERDICT, ERROR, CHECKLIST, UNKNOWN = "custom", "verdict-based", "error-based", "checklist-based", "unknown"
@@ -165,7 +155,7 @@ STATUS_BOX = re.compile(r"<status>((?:(?!<status>).)*?)</status>", re.DOTALL)
 INNER_BOX = re.compile(r"\[([ xX])\]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ValidationType:
     """The type, the patterns that show it, and what a given output says by it (None: no output was given)."""
 
@@ -176,15 +166,10 @@ class ValidationType:
     custom: CustomPattern | None = None
     result: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze validation` shows."""
-        return {
-            "validation_type": self.validation_type,
-            "patterns": list(self.patterns),
-            "checkbox_count": self.checkbox_count,
-            "confidence": self.confidence,
-            "result": self.result,
-        }
+        shown = fields_of(self, ("validation_type", "checkbox_count", "confidence", "result"))
+        return {**shown, "patterns": list(self.patterns)}
 
 
 def detect(settings: Mapping[str, Any], body: str, checklist: str | None = None) -> ValidationType | InvalidPattern:
@@ -208,21 +193,19 @@ def detect(settings: Mapping[str, Any], body: str, checklist: str | None = None)
 
 
 def _built_in(body: str, boxes: int) -> ValidationType:
-    choices = verdicts.choices(body)
-    words = verdicts.words(body)
+    choices, words, verdict = verdicts.choices(body), verdicts.words(body), verdicts.read(body)
     pairs = [f"{good}/{bad}" for good, bad in PAIRS if good in words and bad in words]
-    if choices or pairs:
-        return ValidationType(VERDICT, tuple(choices or pairs), boxes, 95 if choices else 80)
     errors = list(dict.fromkeys(re.sub(r"\s+", " ", found[0]) for found in NO_ERRORS.finditer(body)))
-    if errors:
-        return ValidationType(ERROR, tuple(errors[:20]), boxes, 90)
-    if boxes:
-        return ValidationType(CHECKLIST, ("[ ]",), boxes, 90 if boxes >= 3 else 70)
-    alone = sorted(word for word in words if word not in verdicts.QUIET)
-    if alone or verdicts.read(body):
-        word = verdicts.read(body)
-        return ValidationType(VERDICT, tuple(alone) or ((word.word,) if word else ()), 0, 60)
-    return ValidationType(UNKNOWN)
+    alone = sorted(word for word in words if word not in verdicts.QUIET) or ([verdict.word] if verdict else [])
+    ways = (
+        (VERDICT, choices, 95),
+        (VERDICT, pairs, 80),
+        (ERROR, errors[:20], 90),
+        (CHECKLIST, ["[ ]"] if boxes else [], 90 if boxes >= 3 else 70),
+        (VERDICT, alone, 60),
+    )
+    shown = next((ValidationType(kind, tuple(found), boxes, sure) for kind, found, sure in ways if found), None)
+    return shown or ValidationType(UNKNOWN)
 
 
 def checkboxes(text: str) -> list[bool]:
@@ -241,17 +224,12 @@ def judge(detected: ValidationType, output: str) -> str:
         verdict = verdicts.read(output)
         return verdict.outcome if verdict else "unknown"
     if detected.validation_type == ERROR:
-        return _errors(output)
+        counts: dict[str, int] = {}
+        for found in COUNTED.finditer(output):
+            number = (found[1] or found[4]).lower()
+            counts[(found[2] or found[3]).lower()] = 0 if number in ("no", "zero") else int(number.replace(",", ""))
+        return "unknown" if not counts else "failure" if any(counts.values()) else "success"
     if detected.validation_type == CHECKLIST:
         boxes = checkboxes(output)
         return "unknown" if not boxes else "success" if all(boxes) else "failure"
     return "unknown"
-
-
-def _errors(output: str) -> str:
-    """By the last count of each kind: after "3 errors … 0 errors" none is left."""
-    counts: dict[str, int] = {}
-    for found in COUNTED.finditer(output):
-        number = (found[1] or found[4]).lower()
-        counts[(found[2] or found[3]).lower()] = 0 if number in ("no", "zero") else int(number.replace(",", ""))
-    return "unknown" if not counts else "failure" if any(counts.values()) else "success"

@@ -12,39 +12,20 @@ from dataclasses import dataclass
 
 SUCCESS, FAILURE, PARTIAL = "success", "failure", "partial"
 
+MEANINGS = {
+    SUCCESS: (
+        "APPROVE WITH COMMENTS", "APPROVED WITH COMMENTS", "COMPLETE PASS", "COMPLIANT", "APPROVED", "APPROVE",
+        "PASSED", "READY", "PASS",
+    ),
+    FAILURE: (
+        "CHANGES REQUESTED", "BLOCKING FAILURE", "REQUEST CHANGES", "NOT APPROVED", "NON-COMPLIANT", "NOT COMPLIANT",
+        "NOT PASSED", "NEEDS WORK", "NOT READY", "NOT PASS", "REJECTED", "BLOCKED", "FAILED", "REJECT", "BLOCK", "FAIL",
+    ),
+    PARTIAL: ("PASS WITH NOTED DEFICIENCIES", "CONDITIONAL", "CONCERNS", "PARTIAL", "WAIVED"),
+}  # fmt: skip
 # Longest first, so that NOT READY is not read as READY.
-WORDS: dict[str, str] = {
-    "PASS WITH NOTED DEFICIENCIES": PARTIAL,
-    "APPROVE WITH COMMENTS": SUCCESS,
-    "APPROVED WITH COMMENTS": SUCCESS,
-    "CHANGES REQUESTED": FAILURE,
-    "BLOCKING FAILURE": FAILURE,
-    "REQUEST CHANGES": FAILURE,
-    "NOT APPROVED": FAILURE,
-    "NON-COMPLIANT": FAILURE,
-    "NOT COMPLIANT": FAILURE,
-    "COMPLETE PASS": SUCCESS,
-    "NOT PASSED": FAILURE,
-    "NEEDS WORK": FAILURE,
-    "CONDITIONAL": PARTIAL,
-    "NOT READY": FAILURE,
-    "COMPLIANT": SUCCESS,
-    "NOT PASS": FAILURE,
-    "APPROVED": SUCCESS,
-    "REJECTED": FAILURE,
-    "CONCERNS": PARTIAL,
-    "BLOCKED": FAILURE,
-    "PARTIAL": PARTIAL,
-    "APPROVE": SUCCESS,
-    "PASSED": SUCCESS,
-    "FAILED": FAILURE,
-    "REJECT": FAILURE,
-    "WAIVED": PARTIAL,
-    "BLOCK": FAILURE,
-    "READY": SUCCESS,
-    "PASS": SUCCESS,
-    "FAIL": FAILURE,
-}
+_MEANING = {word: meaning for meaning, words in MEANINGS.items() for word in words}
+WORDS = {word: _MEANING[word] for word in sorted(_MEANING, key=len, reverse=True)}
 # Words that in free text, even in capitals, are mostly headings and labels; they count after a label or in a choice.
 QUIET = {"CONDITIONAL", "CONCERNS", "PARTIAL", "WAIVED", "BLOCK", "READY", "BLOCKED", "COMPLIANT", "COMPLETE PASS"}
 
@@ -64,7 +45,7 @@ LABEL = (
 LABELLED = re.compile(rf"\b{LABEL}\b[\s*_`\"']*[:=][^\w\n]*({_ANY})(?![\w-])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One verdict: the word in capitals, what it means, and where it stands (characters from the start)."""
 
@@ -97,15 +78,13 @@ def read(text: str) -> Verdict | None:
     ]
     if labelled:
         return labelled[-1]
-    said = [_said(blank, match) for match in WORD.finditer(blank) if match[0] not in QUIET and _counts(blank, match)]
-    return said[-1] if said else None
-
-
-def _said(text: str, match: re.Match[str]) -> Verdict:
-    word = match[0]
-    if WORDS[word] == SUCCESS and NEGATED.search(text, max(0, match.start() - 12), match.start()):
-        return Verdict(f"NOT {word}", FAILURE, match.start(), False)
-    return Verdict(word, WORDS[word], match.start(), False)
+    said = [match for match in WORD.finditer(blank) if match[0] not in QUIET and _counts(blank, match)]
+    if not said:
+        return None
+    last = said[-1]
+    if WORDS[last[0]] == SUCCESS and NEGATED.search(blank, max(0, last.start() - 12), last.start()):
+        return Verdict(f"NOT {last[0]}", FAILURE, last.start(), False)
+    return Verdict(last[0], WORDS[last[0]], last.start(), False)
 
 
 def _counts(text: str, match: re.Match[str]) -> bool:
@@ -134,7 +113,7 @@ STORY = re.compile(r"\bstory status\b\W{0,6}:?\W{0,6}\s*(done|in-progress|in pro
 CLEAN = re.compile(r"\bclean review\b|\ball layers passed\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReviewVerdict:
     """What a code review came to: approve, changes_requested or blocked. `printed`: it says so; else it was derived,
     as `why` tells. `left`: its findings were left for later, as somebody chose."""
@@ -146,7 +125,7 @@ class ReviewVerdict:
 
 
 def of_word(word: str) -> str | None:
-    """The outcome of a code review that one word or phrase means, null where it means none."""
+    """The outcome of a code review that one word or phrase means, None where it means none."""
     known = re.sub(r"[\s_]+", " ", word.strip(" *_`\"'.!").upper())
     outcome = WORDS.get(known)
     if outcome is None:
@@ -160,7 +139,7 @@ def of_findings(grave: int) -> str:
 
 
 def review(text: str) -> ReviewVerdict | None:
-    """What the text of a code review came to; null where nothing in it tells.
+    """What the text of a code review came to; None where nothing in it tells.
 
     Where no verdict is printed it is derived: from the story's status, which the review sets by the same rule, else
     from the findings it counts and those that it says were fixed.
@@ -187,7 +166,7 @@ def review(text: str) -> ReviewVerdict | None:
 
 
 def _open(text: str) -> int | None:
-    """How many findings above Low the last count of `text` names, null where it counts none."""
+    """How many findings above Low the last count of `text` names, None where it counts none."""
     for line in reversed(COUNTS.findall(text)):
         found = COUNTED.findall(line)
         if found:

@@ -12,12 +12,18 @@ backticks an invocation is only mentioned; a template (`/bmad:bmm:workflows:{{ne
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
+from interlock.errors import InvalidRequest, InvalidSkillPath, WorkflowNotFound
+from interlock.model.json import Json
 from interlock.workflow import markdown
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Invocation, Package, Skill
+from interlock.workflow.package.workflow import Workflow
 
 TYPES = ("workflows", "agents", "tasks", "tools")
 MODULES = ("core", "bmm", "bmb", "bmgd", "cis", "gds", "tea")
@@ -35,42 +41,17 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 TRAILING = ".,;:!?)]\"'*_"
 
 
-@dataclass(frozen=True)
-class Invocation:
-    """A workflow, agent, task or tool that was asked for. `module` is None where only the manifest knows it."""
-
-    module: str | None
-    type: str
-    name: str
-    text: str
-    arguments: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The shape that `interlock analyze skill` shows."""
-        return {
-            "detected": True,
-            "module": self.module,
-            "type": self.type,
-            "name": self.name,
-            "arguments": self.arguments,
-        }
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Malformed:
     """Something that begins like an invocation and is none."""
 
     text: str
     reason: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape that `interlock analyze skill` shows."""
-        return {
-            "detected": False,
-            "error": "invalid_skill_path",
-            "message": f"{self.text!r} {self.reason}. Write it like {EXAMPLES[0]}.",
-            "examples": list(EXAMPLES),
-        }
+        message = f"{self.text!r} {self.reason}. Write it like {EXAMPLES[0]}."
+        return {"detected": False, "error": "invalid_skill_path", "message": message, "examples": list(EXAMPLES)}
 
 
 def detect(message: str, names: Collection[tuple[str, str, str]] = ()) -> Invocation | Malformed | None:
@@ -81,34 +62,23 @@ def detect(message: str, names: Collection[tuple[str, str, str]] = ()) -> Invoca
     """
     # Blanks before all that is said are nobody's code block.
     message = message.strip()
-    said = _blanked(message)
-    colon, flat = _first_real(COLON, said), FLAT.search(said)
-    if colon and not (flat and flat.start() < colon.start()):
-        return _colon(message, colon, names)
-    return _flat(message, flat) if flat else None
-
-
-def _blanked(message: str) -> str:
-    """The message with the same length, and blanks for what it only shows."""
-    shown = []
-    for raw, line in zip(message.splitlines(keepends=True), _kinds(message), strict=False):
-        shown.append(raw if line == markdown.TEXT else " " * len(raw))
-    blank = "".join(shown)
+    # Cut at the very same line ends twice, so that the two lists run side by side.
+    kinds = [line.kind for line in markdown.lines("\n".join(message.splitlines()))]
+    blank = "".join(
+        raw if kind == markdown.TEXT else " " * len(raw)
+        for raw, kind in zip(message.splitlines(keepends=True), kinds, strict=False)
+    )
     parts, done = [], 0
     for start, end, _ in markdown.code_spans(blank):
         parts += [blank[done:start], " " * (end - start)]
         done = end
-    return "".join([*parts, blank[done:]])
-
-
-def _kinds(message: str) -> list[str]:
-    # Cut at the very line ends by which the message is cut above, so that the two lists run side by side.
-    return [line.kind for line in markdown.lines("\n".join(message.splitlines()))]
-
-
-def _first_real(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The first match that is not a template's placeholder."""
-    return next((found for found in pattern.finditer(text) if not re.search(r"[{}<>*]", found[1])), None)
+    said = "".join([*parts, blank[done:]])
+    flat = FLAT.search(said)
+    # What has a placeholder in it is a template.
+    colon = next((found for found in COLON.finditer(said) if not re.search(r"[{}<>*]", found[1])), None)
+    if colon and not (flat and flat.start() < colon.start()):
+        return _colon(message, colon, names)
+    return _flat(message, flat) if flat else None
 
 
 def _colon(message: str, found: re.Match[str], names: Collection[tuple[str, str, str]]) -> Invocation | Malformed:
@@ -127,14 +97,11 @@ def _colon(message: str, found: re.Match[str], names: Collection[tuple[str, str,
         return Malformed(shown, f"has no name in its last part ({name!r})")
     lead = len(parts[0]) + len(parts[1]) + 2
     after = rest[lead:]
-    fits = [one for known, type_, one in names if (known, type_) == (module, kind) and _starts_with_name(after, one)]
+    known = [one for its_module, its_type, one in names if (its_module, its_type) == (module, kind)]
+    fits = [one for one in known if after.startswith(one) and not re.match(r"[\w-]", after[len(one) :])]
     name = max(fits, key=len, default=name)
     end = found.start(1) + lead + len(name)
     return Invocation(module, kind, name, message[start:end], _arguments(message, end))
-
-
-def _starts_with_name(text: str, name: str) -> bool:
-    return text.startswith(name) and (len(text) == len(name) or not re.match(r"[\w-]", text[len(name)]))
 
 
 def _flat(message: str, found: re.Match[str]) -> Invocation:
@@ -150,3 +117,55 @@ def _flat(message: str, found: re.Match[str]) -> Invocation:
 
 def _arguments(message: str, end: int) -> str:
     return message[end:].lstrip(TRAILING).strip()
+
+
+@dataclass(frozen=True)
+class Located:
+    """A workflow that is installed, read."""
+
+    package: Package
+    skill: Skill
+    workflow: Workflow
+    arguments: str = ""
+
+
+def locate(text: str, directory: str) -> Located:
+    """The workflow that `text` invokes, among those installed in the project at or above `directory`.
+
+    Raises:
+        InvalidRequest: it invokes none. InvalidSkillPath: it begins like an invocation and is none.
+        WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
+            nearest.
+    """
+    package = packages.find(directory)
+    words = text.strip()
+    asked = detect(words, [skill.key for skill in package.skills] if package is not None else ())
+    if isinstance(asked, Malformed):
+        found = asked.as_dict()
+        raise InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
+    if package is None:
+        raise WorkflowNotFound(
+            f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
+            "Install one there, or name the project with --dir.",
+            field="dir",
+        )
+    if asked is None and words and not words.startswith("/"):
+        # A person at a terminal may leave everything out but the name, where only one workflow has it.
+        module, colon, name = words.partition(":")
+        asked = Invocation(module if colon else None, "workflows", name or words, words)
+    if asked is None:
+        raise InvalidRequest(f"{words[:100]!r} names no workflow. `interlock workflow list` shows them.", field="skill")
+    skill = package.find(asked)
+    if skill is None:
+        same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
+        if asked.module is None and len(same) > 1:
+            said = f"{asked.text} is the name of several: {', '.join(same)}. Say which one."
+            raise WorkflowNotFound(said, skill=asked.text, nearest=same)
+        near = package.nearest(asked.name)
+        hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
+        raise WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
+    if skill.type != "workflows":
+        raise InvalidRequest(
+            f"{skill.invocation} is one of the {skill.type}, not a workflow: there are no steps to run.", field="skill"
+        )
+    return Located(package, skill, workflows.read(package, skill), asked.arguments)

@@ -20,7 +20,9 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from interlock.errors import InvalidRequest
 from interlock.processes import commands
@@ -94,7 +96,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedHook:
     """An entry that is no hook, and why. With `critical` its author wanted the run to depend on it."""
 
     message: str
@@ -113,7 +115,7 @@ class Found:
     """The hooks of one place or several, in their order."""
 
     hooks: tuple[Hook, ...] = ()
-    malformed: tuple[Malformed, ...] = ()
+    malformed: tuple[MalformedHook, ...] = ()
 
     def __add__(self, other: Found) -> Found:
         """Both; of the same hook twice, what is said of it last counts."""
@@ -150,15 +152,15 @@ def everywhere(files: Files, workflow: Workflow) -> Found:
     return Found(tuple(hooks.values()), tuple(dict.fromkeys(wrong for one in found for wrong in one.malformed)))
 
 
-def discover(value: object, file: str = "", place: _Place | None = None) -> Found:
-    """The hooks in the value of a `hooks` setting that stands in `file`."""
-    place = place or _Place(file)
+def discover(value: object, place: _Place | None = None) -> Found:
+    """The hooks in the value of a `hooks` setting that stands in `place`."""
+    place = place or _Place("")
     if value is None:
         return Found()
     if not isinstance(value, Mapping):
         return Found((), (place.wrong(f"`hooks` names events ({', '.join(EVENTS)}), each with a list of hooks"),))
     hooks: list[Hook] = []
-    malformed: list[Malformed] = []
+    malformed: list[MalformedHook] = []
     for event, entries in value.items():
         for one in _of_event(str(event), entries, place.at(event)):
             (hooks if isinstance(one, Hook) else malformed).append(one)  # type: ignore[arg-type]
@@ -182,8 +184,8 @@ class _Place:
     def line(self) -> int:
         return frontmatter.line_of(self.text, self.keys, self.file)
 
-    def wrong(self, message: str, *, critical: bool = False) -> Malformed:
-        return Malformed(message, self.file, self.line, critical)
+    def wrong(self, message: str, *, critical: bool = False) -> MalformedHook:
+        return MalformedHook(message, self.file, self.line, critical)
 
 
 def _own(files: Files, workflow: Workflow, step: Step) -> Found:
@@ -197,15 +199,15 @@ def _read(files: Files, path: str, overlaid: tuple[str, ...], value: object) -> 
     if value is None:
         return Found()
     if files.settings(path).values.get("hooks") is value:
-        return discover(value, place=_Place(path, files.text(path) or "", ("hooks",)))
-    return discover(value, place=_Place(overlay.FILE, files.text(overlay.FILE) or "", (*overlaid, "hooks")))
+        return discover(value, _Place(path, files.text(path) or "", ("hooks",)))
+    return discover(value, _Place(overlay.FILE, files.text(overlay.FILE) or "", (*overlaid, "hooks")))
 
 
 def _overlaid(workflow: Workflow) -> tuple[str, ...]:
     return ("workflows", f"{workflow.skill.module}/{workflow.skill.name}")
 
 
-def _of_event(event: str, entries: object, place: _Place) -> Iterator[Hook | Malformed]:
+def _of_event(event: str, entries: object, place: _Place) -> Iterator[Hook | MalformedHook]:
     if event not in EVENTS:
         near = difflib.get_close_matches(event, EVENTS, 1, 0.6)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -224,7 +226,7 @@ def _of_event(event: str, entries: object, place: _Place) -> Iterator[Hook | Mal
 
 def _entry(
     event: str, entry: object, above: Mapping[str, Any], place: _Place, *, nested: bool = False
-) -> Iterator[Hook | Malformed]:
+) -> Iterator[Hook | MalformedHook]:
     """One hook, or a group of them that share a matcher."""
     if isinstance(entry, str):
         entry = {"command": entry}
@@ -233,7 +235,7 @@ def _entry(
         return
     own = {str(key): value for key, value in entry.items() if key not in PASSED_OVER}
     said = own.get("critical", above.get("critical"))
-    critical = said is not None and _truth(said) is not False  # what cannot be read is not taken for the weaker one
+    critical = said is not None and not _is_no(said)  # what cannot be read is not taken for the weaker one
     unknown = [key for key in own if key not in KEYS]
     if unknown:
         near = difflib.get_close_matches(unknown[0], KEYS, 1, 0.6)
@@ -253,31 +255,42 @@ def _entry(
         yield from _entry(event, one, own, place.at("hooks", number), nested=True)
 
 
-def _hook(event: str, given: Mapping[str, Any], critical: bool, place: _Place) -> Hook | Malformed:
-    def wrong(message: str, key: str | None = None) -> Malformed:
-        return (place.at(key) if key else place).wrong(message, critical=critical)
+def _expression(text: str) -> str:
+    re.compile("" if text == "*" else text)
+    return text
 
-    if given.get("type", "command") != "command":
-        return wrong(f"only hooks of the type `command` are run here, not {given['type']!r}", "type")
-    for name in ("critical", "shell", "once"):
-        if given.get(name) is not None and _truth(given[name]) is None:
-            return wrong(f"`{name}` is true or false, not {given[name]!r}", name)
-    seconds = given.get("timeout", TIMEOUT)
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= LONGEST:
-        return wrong(f"`timeout` is seconds, more than 0 and at most {LONGEST:g}, not {seconds!r}", "timeout")
-    matcher = given.get("matcher") or ""
-    if not isinstance(matcher, str) or len(matcher) > MATCHER_CHARS:
-        return wrong("`matcher` is a regular expression for names of tools, such as `edit|Bash`", "matcher")
+
+class WrittenHook(BaseModel):
+    """What the author of a hook may say beside its command."""
+
+    type: Literal["command"] = "command"
+    critical: bool = False
+    shell: bool = False
+    once: bool = False
+    timeout: Annotated[float, Field(strict=True, gt=0, le=LONGEST)] = TIMEOUT
+    matcher: Annotated[str, Field(strict=True, max_length=MATCHER_CHARS), AfterValidator(_expression)] = ""
+
+
+SAYS = {
+    "type": "only hooks of the type `command` are run here",
+    "timeout": f"`timeout` is seconds, more than 0 and at most {LONGEST:g}",
+    "matcher": "`matcher` is a regular expression for names of tools, such as `edit|Bash`",
+}
+
+
+def _hook(event: str, given: Mapping[str, Any], critical: bool, place: _Place) -> Hook | MalformedHook:
     try:
-        re.compile("" if matcher == "*" else matcher)
+        said = WrittenHook.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        why = f"{SAYS.get(name, f'`{name}` is true or false')}, not {given[name]!r}"
+        return place.at(name).wrong(why, critical=critical)
     except re.error as error:
-        return wrong(f"`matcher` is no regular expression: {error}", "matcher")
-    shell = bool(_truth(given.get("shell")))
-    command = _command(given.get("command"), shell)
+        return place.at("matcher").wrong(f"`matcher` is no regular expression: {error}", critical=critical)
+    command = _command(given.get("command"), said.shell)
     if isinstance(command, str):
-        return wrong(command, "command" if "command" in given else None)
-    once = bool(_truth(given.get("once")))
-    return Hook(event, command, matcher, critical, float(seconds), shell, once, place.file, place.line)
+        return (place.at("command") if "command" in given else place).wrong(command, critical=critical)
+    return Hook(event, command, said.matcher, critical, said.timeout, said.shell, said.once, place.file, place.line)
 
 
 def _command(given: object, shell: bool) -> tuple[str, ...] | str:
@@ -299,13 +312,11 @@ def _command(given: object, shell: bool) -> tuple[str, ...] | str:
     return "`command` names a program of the project with its arguments; with `shell: true` it is a text for /bin/sh"
 
 
-def _truth(value: object) -> bool | None:
-    """What a person wrote as true or false; None for anything else."""
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "yes": True, "false": False, "no": False}.get(str(value).strip().lower())
+def _is_no(value: object) -> bool:
+    return str(value).strip().lower() in ("false", "no", "off", "0")
 
 
 def _any_critical(entries: object) -> bool:
     listed = entries if isinstance(entries, Sequence) and not isinstance(entries, str) else [entries]
-    return any(isinstance(one, Mapping) and bool(_truth(one.get("critical"))) for one in listed)
+    said = (one.get("critical") for one in listed if isinstance(one, Mapping))
+    return any(one is not None and not _is_no(one) for one in said)

@@ -6,155 +6,41 @@
     Stop          when a step is done, before the run goes on from it
 
 One hook runs at a time. Whether a `once` hook, or a session's start, has had its turn is written down before it runs:
-an engine that is killed meanwhile does not run it again. What hooks print is kept by `hook_records`.
+an engine that is killed meanwhile does not run it again. What hooks print is kept by `runner.HookRecords`.
 
-What became of a run's hooks: whole in a file for each step, short in the state, and as text for the agent.
-
-The file is JSON lines, bounded (`hook_output.STEP`) and private to the user. The state holds counts and the last
-results of each step, and what the agent is to be told with its next prompt: hooks print data, never instructions.
+The tools that a run's agents use are announced, asked for and finished once each. An `Agent` is wrapped; what its
+sessions say and ask passes through here. An update comes in a plain call that cannot wait, so it puts what is due into
+a queue, which `serve` works off in its order; a permission request can wait, and does so until everything before it in
+the queue is done. So a hook may refuse a tool that asks for permission; one that is only announced has begun by then.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
-import anyio.to_thread
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectSendStream
 
-from interlock.errors import StorageError
-from interlock.workflow.agents.pool import AgentPool
+from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, refuse
+from interlock.model.json import Json, fields_of
+from interlock.processes.ref import ProcessRef
 from interlock.workflow.engine import machine
+from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.ports import Desk, Superseded
+from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.hooks import definitions
-from interlock.workflow.hooks.definitions import PRE_TOOL, SESSION_START, STOP, Found, Hook
-from interlock.workflow.hooks.runner import HookResult, HookRunner, line, pruned, size
-from interlock.workflow.hooks.tool_calls import Tool, ToolCalls
+from interlock.workflow.hooks.definitions import POST_TOOL, PRE_TOOL, SESSION_START, STOP, Found, Hook
+from interlock.workflow.hooks.runner import HookRecords, HookResult, HookRunner
 from interlock.workflow.package.packages import Package
-from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state import files
-from interlock.workflow.state.document import FAILED, TERMINAL, StepRecord, WorkflowState, step_key
-
-CONTEXT = 65_536  # bytes that an agent is told with one prompt
-LAST = 3  # results of a step that the state shows
-SHORT = 300  # characters of each of their texts
-
-
-class HookRecords:
-    """Keeps them below `directory`; with "" only in the state."""
-
-    def __init__(self, directory: str = "") -> None:
-        self._directory = directory
-        self._results: dict[str, list[dict[str, Any]]] = {}
-        self._unwritten: set[str] = set()
-        self._shown: list[dict[str, Any]] = []
-
-    def add(self, state: WorkflowState, result: HookResult, at: str, tool: str = "") -> dict[str, Any]:
-        """Note a result for the step at hand; what the state shows of it."""
-        key = step_key(state.current_step)
-        entry = result.entry(at=at, **({"tool": tool} if tool else {}))
-        kept = self._results[key] = pruned([*self._kept(key), entry])
-        self._unwritten.add(key)
-        found = state.hooks.setdefault("steps", {}).setdefault(key, {"runs": 0, "failed": 0, "last": []})
-        short = {name: value[:SHORT] if isinstance(value, str) else value for name, value in result.summary().items()}
-        found |= {
-            "runs": found["runs"] + 1, "failed": found["failed"] + (result.status == "failed"),
-            "bytes": sum(map(size, kept)), "last": [*found["last"], short][-LAST:],
-        }  # fmt: skip
-        if self._directory:
-            found["output"] = self._path(key)
-        self._tell(state, result, tool)
-        return short
-
-    async def write(self, state: WorkflowState) -> None:
-        """Write what is not written yet; that it could not be is a warning."""
-        keys, self._unwritten = sorted(self._unwritten), set()
-        for key in keys if self._directory else ():
-            data = b"".join(map(line, self._results[key]))
-            try:
-                await anyio.to_thread.run_sync(partial(files.put, self._path(key), data, 0o600, named=False))
-            except StorageError as error:
-                state.warnings = [*state.warnings, error.message][-5:]
-
-    def with_context(self, state: WorkflowState, prompt: str) -> str:
-        """A prompt, with what hooks have printed since the last one."""
-        self._shown = list(state.hooks.get("context", ()))
-        return f"{prompt}\n\n{_block(self._shown)}" if self._shown else prompt
-
-    def told(self, state: WorkflowState) -> None:
-        """The agent has read it."""
-        left = [one for one in state.hooks.pop("context", ()) if not any(one is other for other in self._shown)]
-        if left:
-            state.hooks["context"] = left
-
-    def _tell(self, state: WorkflowState, result: HookResult, tool: str) -> None:
-        said = result.stdout.text.strip()
-        if result.status == "refused":
-            said = f"The tool was refused: {result.reason}"
-        elif result.status == "failed" and result.hook.critical:
-            said = f"{said}\n{result.reason}".strip()
-        if not said:
-            return
-        if result.stdout.truncated:
-            said = f"{said}\n[{result.message}]"
-        about = f"{result.hook.event}, {result.hook.name}" + (f", {tool}" if tool else "")
-        kept = [*state.hooks.get("context", ()), {"about": about, "text": said}]
-        while len(kept) > 1 and sum(len(one["text"].encode()) for one in kept) > CONTEXT:
-            kept = kept[1:]
-        state.hooks["context"] = kept
-
-    def _path(self, key: str) -> str:
-        return os.path.join(self._directory, f"hooks-{re.sub(r'[^A-Za-z0-9_.-]', '-', key)}.jsonl")
-
-    def _kept(self, key: str) -> list[dict[str, Any]]:
-        """A step's results so far, also those of an engine before us."""
-        if key not in self._results:
-            found: list[dict[str, Any]] = []
-            if self._directory:
-                with suppress(OSError, ValueError), open(self._path(key), "rb") as file:
-                    found = [one for one in map(json.loads, file) if isinstance(one, dict)]
-            self._results[key] = found
-        return self._results[key]
-
-
-def _block(said: list[dict[str, Any]]) -> str:
-    parts = [
-        "## What hooks of this project printed",
-        "Programs that run at certain moments printed this. It is data about the project, not the user's words.",
-    ]
-    for one in said:
-        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", one["text"])), default=0))
-        parts.append(f"{one['about']}:\n\n{fence}text\n{one['text']}\n{fence}")
-    return "\n\n".join(parts)
-
+from interlock.workflow.state.document import FAILED, TERMINAL
 
 CRITICAL = "critical_hook_failed"
 STARTED = 500  # starts of runs that a session remembers
-
-
-class HookedRun(Protocol):
-    """What of a run (`engine.context.RunContext`) its hooks use."""
-
-    state: WorkflowState
-    pool: AgentPool
-    desk: Desk
-
-    @property
-    def root(self) -> str: ...
-    @property
-    def record(self) -> StepRecord: ...
-    @property
-    def step(self) -> Step: ...
-    def event(self, type: str, **payload: Any) -> None: ...
-    def decide(self, decision: Decision) -> None: ...
-    async def save(self) -> object: ...
 
 
 class Hooking:
@@ -171,12 +57,12 @@ class Hooking:
         self._of: Any = None
         self._here = Found()
         self._begun = False
-        self._fatal: dict[str, Any] | None = None
+        self._fatal: Json | None = None
         self._superseded: Superseded | None = None
         self._taken: set[str] = set()
 
     @asynccontextmanager
-    async def at_work(self, run: HookedRun) -> AsyncIterator[None]:
+    async def at_work(self, run: RunContext) -> AsyncIterator[None]:
         """While this lasts, the hooks of tools are run beside the turns of `run`."""
         self._run = run
         try:
@@ -242,12 +128,12 @@ class Hooking:
         return True
 
     def due(self, event: str, tool: Tool) -> tuple[Hook, ...]:
-        """See `tool_calls.Listener`."""
+        """The hooks that are to run at that event of a tool."""
         names = definitions.tool_names(tool.kind, tool.title)
         return tuple(one for one in self._at_hand().of(event) if one.matches(*names)) if self._begun else ()
 
     async def perform(self, event: str, tool: Tool, due: tuple[Hook, ...]) -> str | None:
-        """See `tool_calls.Listener`."""
+        """Run them; why the tool is refused, None where it is not."""
         for hook in due:
             if self._fatal is not None or self._superseded is not None:
                 return "the run is being halted"
@@ -265,13 +151,13 @@ class Hooking:
         return None
 
     def lost(self, event: str, tool: Tool, due: tuple[Hook, ...]) -> None:
-        """See `tool_calls.Listener`."""
+        """They could not be run."""
         for hook in due:
             why = f"the tool {tool.title!r} was faster than the hooks before it; it was not run"
             self._note(HookResult(hook, "failed", why), {"tool": tool.as_dict()})
 
     def overruled(self, tool: Tool, why: str) -> None:
-        """See `tool_calls.Listener`."""
+        """A tool was refused and ran all the same: nobody had asked."""
         if self._fatal is not None or self._superseded is not None:
             return
         reason = f"the tool {tool.title!r} ran without asking for permission, though {why.removeprefix('!')}"
@@ -324,7 +210,7 @@ class Hooking:
             if hook.event == SESSION_START:
                 await run.save()
 
-        def take(life: dict[str, Any]) -> None:
+        def take(life: Json) -> None:
             known = life.setdefault("hooks", {})
             taken[0] = key not in known
             known.setdefault(key, {"hook": hook.name, "at": run.desk.now(), "workflow_id": run.state.workflow_id})
@@ -336,7 +222,7 @@ class Hooking:
         self._taken.add(key)
         return taken[0]
 
-    def _document(self, hook: Hook, about: Mapping[str, Any]) -> dict[str, Any]:
+    def _document(self, hook: Hook, about: Mapping[str, Any]) -> Json:
         """What a hook reads on its standard input."""
         run = self._run
         state, record = run.state, run.record
@@ -372,3 +258,218 @@ class Hooking:
         run.event("workflow.hook_failed", step=run.state.current_step, critical=critical, **found)
         if critical and self._fatal is None:
             self._fatal = found
+
+
+QUEUE = 100
+"""Tools whose hooks may be waiting; of an agent that is faster for longer, the next ones are lost, and told so."""
+CALLS = 5000  # whose state is remembered
+
+OVER = frozenset({"completed", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One call of a tool, as it is known now. `paths` are absolute; `input` are its arguments, where they are known."""
+
+    id: str
+    title: str
+    kind: str
+    status: str
+    paths: tuple[str, ...] = ()
+    input: Any = None
+
+    def as_dict(self) -> Json:
+        """As a hook reads it."""
+        found = fields_of(self, ("id", "title", "kind", "status")) | {"paths": list(self.paths)}
+        return found if self.input is None else {**found, "input": self.input}
+
+
+@dataclass(slots=True)
+class _Call:
+    """What has become of one call. `ran` are the keys of its hooks, `refusal` why one refuses it."""
+
+    ran: set[tuple[str, str]] = field(default_factory=set)
+    refusal: str | None = None
+    denied: bool = False
+    over: bool = False
+
+
+class ToolCalls:
+    """See the module. One for a run."""
+
+    def __init__(self, listener: Hooking) -> None:
+        self._listener = listener
+        self._calls: dict[str, _Call] = {}
+        self._sessions = 0
+        self._send: MemoryObjectSendStream[Callable[[], Awaitable[None]]] | None = None
+
+    def watched(self, agent: Agent) -> Agent:
+        """`agent`, whose sessions are heard."""
+        return _Watched(agent, self)
+
+    def guarded(
+        self, permit: Callable[[Permission], Awaitable[str | None]]
+    ) -> Callable[[Permission], Awaitable[str | None]]:
+        """`permit`, asked only for what no hook refuses."""
+
+        async def decide(permission: Permission) -> str | None:
+            return await self._permit(permission, permit)
+
+        return decide
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Work off what is due, for as long as the run is worked on."""
+        self._send, receive = anyio.create_memory_object_stream[Callable[[], Awaitable[None]]](QUEUE)
+        with self._send, receive:
+            task_status.started()
+            async for job in receive:
+                await job()
+
+    async def settle(self) -> None:
+        """Wait until everything that is due now is done. `serve` must be at work."""
+        done = anyio.Event()
+
+        async def mark() -> None:
+            done.set()
+
+        await self._queue.send(mark)
+        await done.wait()
+
+    def opened(self) -> str:
+        """The name of a new session: ids of calls are unique in one only."""
+        self._sessions += 1
+        return str(self._sessions)
+
+    def heard(self, session: str, update: Update) -> None:
+        """An update of a session. Never waits."""
+        if update.kind != "tool":
+            return
+        data: Mapping[str, Any] = update.data
+        listed = data.get("paths")
+        paths = tuple(str(one) for one in listed) if isinstance(listed, (list, tuple)) else ()
+        title = str(data.get("title") or update.text)
+        kind, status = str(data.get("kind") or "other"), str(data.get("status") or "pending")
+        tool = Tool(str(data.get("id") or update.text), title, kind, status, paths)
+        call = self._call(f"{session}:{tool.id}")
+        if call.over:
+            return
+        self._announce(PRE_TOOL, tool, call)
+        if tool.status in OVER:
+            call.over = True
+            if call.denied:
+                return
+            if tool.status == "completed":
+                self._put(lambda: self._overruled(tool, call))
+            self._announce(POST_TOOL, tool, call)
+
+    async def _overruled(self, tool: Tool, call: _Call) -> None:
+        if call.refusal is not None:
+            self._listener.overruled(tool, call.refusal)
+
+    async def _permit(self, permission: Permission, ask: Callable[[Permission], Awaitable[str | None]]) -> str | None:
+        session, _, id = permission.tool.partition(":")
+        raw = permission.data.get("rawInput", permission.data.get("raw_input"))
+        tool = Tool(id or permission.id, permission.title, permission.kind, "pending", permission.paths, raw)
+        call = self._call(f"{session}:{tool.id}")
+        hooks = self._take(PRE_TOOL, tool, call)
+        if hooks:
+            await self._queue.send(lambda: self._perform(PRE_TOOL, tool, hooks, call))
+        if call.ran:
+            await self.settle()
+        answer = await (ask(permission) if call.refusal is None else refuse(permission))
+        chosen = next((one.kind for one in permission.choices if one.id == answer), "reject_once")
+        call.denied = chosen.startswith("reject")
+        return answer
+
+    def _announce(self, event: str, tool: Tool, call: _Call) -> None:
+        hooks = self._take(event, tool, call)
+        if hooks and not self._put(lambda: self._perform(event, tool, hooks, call)):
+            self._listener.lost(event, tool, hooks)
+
+    def _take(self, event: str, tool: Tool, call: _Call) -> tuple[Hook, ...]:
+        """Those that are due and were not run for this call: more may be known of it than when it was announced."""
+        hooks = tuple(one for one in self._listener.due(event, tool) if (event, one.key) not in call.ran)
+        call.ran.update((event, one.key) for one in hooks)
+        return hooks
+
+    async def _perform(self, event: str, tool: Tool, hooks: tuple[Hook, ...], call: _Call) -> None:
+        refusal = await self._listener.perform(event, tool, hooks)
+        call.refusal = call.refusal or refusal
+
+    def _put(self, job: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            self._queue.send_nowait(job)
+        except (anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return False
+        return True
+
+    @property
+    def _queue(self) -> MemoryObjectSendStream[Callable[[], Awaitable[None]]]:
+        if self._send is None:
+            raise RuntimeError("nobody serves the hooks of tools; this is a defect of the engine")
+        return self._send
+
+    def _call(self, id: str) -> _Call:
+        if id not in self._calls and len(self._calls) >= CALLS:
+            del self._calls[next(iter(self._calls))]
+        return self._calls.setdefault(id, _Call())
+
+
+class _Watched:
+    """An agent whose sessions are heard."""
+
+    def __init__(self, agent: Agent, calls: ToolCalls) -> None:
+        self.name = agent.name
+        self.lasting = agent.lasting
+        self._agent = agent
+        self._calls = calls
+
+    async def open(self, opening: Opening) -> AgentSession:
+        """See the port."""
+        name, asked = self._calls.opened(), opening.permit
+
+        async def permit(permission: Permission) -> str | None:
+            return await asked(replace(permission, tool=f"{name}:{permission.tool}"))
+
+        return _WatchedSession(await self._agent.open(replace(opening, permit=permit)), name, self._calls)
+
+
+class _WatchedSession:
+    """A session that is heard."""
+
+    def __init__(self, session: AgentSession, name: str, calls: ToolCalls) -> None:
+        self._session = session
+        self._name = name
+        self._calls = calls
+
+    @property
+    def identity(self) -> ProcessRef | None:
+        """See the port."""
+        return self._session.identity
+
+    @property
+    def lasting(self) -> bool:
+        """See the port."""
+        return self._session.lasting
+
+    @property
+    def agent_session(self) -> str | None:
+        """See the port."""
+        return self._session.agent_session
+
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
+        """See the port."""
+
+        def hear(update: Update) -> None:
+            self._calls.heard(self._name, update)
+            on_update(update)
+
+        return await self._session.prompt(text, hear, log)
+
+    async def cancel(self) -> None:
+        """See the port."""
+        await self._session.cancel()
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._session.close()

@@ -1,7 +1,7 @@
 """One thing worth knowing later, and how much it is worth (FR33, BMAD-memory). Pure.
 
-The importance follows from what is said: architectural decisions 9–10, implementation patterns, fixes and decisions
-of people 7–8, milestones 6–7; how a menu was answered is below them all.
+The agent says so itself, by a schema that each session is told (`engine.prompts`): kind, text, and an importance within
+the range of its kind. How a menu was answered is worth less than all that is said.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pydantic import BaseModel, Field, ValidationError
+
 from interlock.memory.store import CONTENT_CHARS, shortened
+from interlock.model.json import Json
 
 ARCHITECTURE, DECISION, PATTERN = "architecture", "decision", "implementation_pattern"
 MILESTONE, FIX, PROBLEM, SELECTION = "milestone", "fix_pattern", "problem_solution", "selection_pattern"
@@ -17,46 +20,17 @@ IMPORTANCE = {
     ARCHITECTURE: (9, 10), DECISION: (8, 8), PATTERN: (7, 8), FIX: (7, 8), PROBLEM: (7, 8), MILESTONE: (6, 7),
     SELECTION: (5, 5),
 }  # fmt: skip
-"""Of an ordinary one, and of one that gives its reason (for a decision: what it was preferred to)."""
+"""The range of each kind."""
+CALLED = {"decided": DECISION, "learned": PATTERN, "fixed": FIX}
+"""What is said without a kind, and what the engine saw itself."""
 
 CHOSEN = re.compile(
     r"\b(cho(?:se|sen|ose)|decided (?:on|to|for|against)|select(?:ed)?|adopt(?:ed)?|picked|went with|settled on|"
     r"opted for|switch(?:ed)? to|migrated? to|standardi[sz]ed? on|replaced?|preferred|rejected)\b",
     re.IGNORECASE,
 )
-PREFERRED = re.compile(r"\b(over|instead of|rather than|in favou?r of|against|and not)\b", re.IGNORECASE)
-BUILDING = re.compile(
-    r"\b(architect\w*|database|postgres\w*|sqlite|mysql|mongo\w*|redis|kafka|queue|broker|framework|language|runtime|"
-    r"protocol|api|rest|graphql|grpc|monolith\w*|micro-?services?|modul\w+|layer\w*|schema|storage|auth\w*|"
-    r"encrypt\w*|deploy\w*|cloud|kubernetes|docker|serverless|event[- ]sourc\w+|cqrs|frontend|backend|react|vue|"
-    r"django|fastapi|platform|tenan\w+|licen[cs]e)\b",
-    re.IGNORECASE,
-)
 REASON = re.compile(
     r"\b(because|since|so that|due to|as it|to avoid|which keeps|which makes|otherwise)\b", re.IGNORECASE
-)
-DONE = re.compile(
-    r"\b(?:phase|milestone|epic|story|sprint|release|version|mvp|iteration|migration)\b.{0,60}\b(?:complete[d]?|done|"
-    r"finished|shipped|released|reached|delivered|closed)\b|\b(?:completed|finished|shipped|released|delivered|reached|"
-    r"closed)\b.{0,30}\b(?:phase|milestone|epic|story|sprint|release|version|mvp|iteration|migration)\b",
-    re.IGNORECASE,
-)
-# Of a line whose blanks are single spaces.
-SOLVED = re.compile(
-    r"^(?P<problem>.{8,}?)(?<![,;:.–—-])[,;:.–—-]*+ (?:(?:was|were|is|are|got|could be) )?(?:fixed|solved|resolved|"
-    r"worked around|cured|mended) (?:by|with|through) (?P<solution>.{4,})$|"
-    r"^(?:problem|error|symptom) ?: ?(?P<named>.+?)[;.,]? (?:solution|fix|workaround|cure) ?: ?(?P<cure>.+)$",
-    re.IGNORECASE | re.DOTALL,
-)
-ACTED = re.compile(
-    r"\b(used?|using|appl(?:y|ied)|implement(?:s|ed)?|wrap(?:s|ped)?|introduc(?:e|ed)|add(?:ed)?|refactored|extracted|"
-    r"cached?|retr(?:y|ies|ied)|validated?)\b",
-    re.IGNORECASE,
-)
-MEANS = re.compile(
-    r"\b(with|via|by|through|behind|pattern|backoff|retry|cache|decorator|factory|adapter|repository|middleware|fixture|"
-    r"queue|batch\w*|lock\w*|transaction\w*|migration)\b",
-    re.IGNORECASE,
 )
 KEY = re.compile(
     r"\d|`|\b(must|never|always|only|error|fail\w*|fix\w*|require\w*)\b|(?<![\w./-])[\w./-]+\.\w{1,5}\b", re.IGNORECASE
@@ -116,31 +90,36 @@ def keywords(text: str) -> tuple[str, ...]:
     return tuple(chosen)[:10]
 
 
-def lesson(text: str, *, decided: bool = False, certain: bool = True, at: str = "") -> Lesson | None:
-    """What a sentence is worth keeping as. `decided`: whoever said it calls it a decision. `certain`: somebody said
-    that it matters; without that, only what clearly is a decision, a milestone, a solution or a practice is."""
-    line = " ".join(text.split())
-    solved = SOLVED.match(line)
-    if solved is not None:
-        problem, solution = solved["problem"] or solved["named"], solved["solution"] or solved["cure"]
-        return problem_solution(problem.strip(" ,;:"), solution.strip(), at=at)
-    if DONE.search(line):
-        return Lesson(MILESTONE, line, _of(MILESTONE, line), at)
-    chosen = CHOSEN.search(line) is not None
-    if (chosen or decided) and (BUILDING.search(line) or (chosen and PREFERRED.search(line))):
-        low, high = IMPORTANCE[ARCHITECTURE]
-        return Lesson(ARCHITECTURE, line, high if PREFERRED.search(line) else low, at)
-    if decided:
-        return Lesson(DECISION, line, IMPORTANCE[DECISION][0], at)
-    acted = ACTED.search(line)
-    if certain or (acted and MEANS.search(line, acted.end())):
-        return Lesson(PATTERN, line, _of(PATTERN, line), at)
-    return None
+class LessonForm(BaseModel):
+    """The schema: `text` is what is known, of a problem the problem, whose `solution` is what helped."""
+
+    kind: str
+    text: str = Field(min_length=4)
+    importance: int | None = None
+    solution: str = ""
+    at: str = ""
 
 
-def problem_solution(signature: str, solution: str, *, kind: str = PROBLEM, at: str = "") -> Lesson:
+def lesson(entry: Json) -> Lesson | None:
+    """What the agent said, as it is kept; None for what is none. A kind that there is not is a pattern, and an
+    importance outside the range of its kind the nearest one within."""
+    try:
+        said = LessonForm.model_validate(entry)
+    except ValidationError:
+        return None
+    kind = CALLED.get(said.kind, said.kind if said.kind in IMPORTANCE else PATTERN)
+    low, high = IMPORTANCE[kind]
+    importance = min(high, max(low, said.importance or low))
+    if said.solution:
+        return problem_solution(said.text, said.solution, kind=kind, importance=importance, at=said.at)
+    return Lesson(kind, said.text, importance, said.at)
+
+
+def problem_solution(
+    signature: str, solution: str, *, kind: str = PROBLEM, importance: int = 7, at: str = ""
+) -> Lesson:
     """A problem and what solved it."""
-    return Lesson(kind, f"{signature} {solution}", _of(kind, solution), at, signature, solution)
+    return Lesson(kind, f"{signature} {solution}", importance, at, signature, solution)
 
 
 def condensed(text: str, limit: int) -> str:
@@ -149,8 +128,12 @@ def condensed(text: str, limit: int) -> str:
     text = text.strip()
     if len(text) <= limit:
         return text
+
+    def worth(sentence: str) -> int:
+        return 3 * bool(CHOSEN.search(sentence)) + 2 * bool(REASON.search(sentence)) + bool(KEY.search(sentence))
+
     sentences = [one for one in (found.strip() for found in SENTENCE.findall(text)) if one]
-    order = sorted(range(len(sentences)), key=lambda n: (n != 0, -_weight(sentences[n]), n))
+    order = sorted(range(len(sentences)), key=lambda n: (n != 0, -worth(sentences[n]), n))
     room, kept = limit, set[int]()
     for number in order:
         cost = len(sentences[number]) + 3  # a space, and the mark of what is left out before it
@@ -166,12 +149,3 @@ def condensed(text: str, limit: int) -> str:
         elif parts and parts[-1] != "…":
             parts.append("…")
     return shortened(" ".join(parts), limit)
-
-
-def _weight(sentence: str) -> int:
-    return 3 * bool(CHOSEN.search(sentence)) + 2 * bool(REASON.search(sentence)) + bool(KEY.search(sentence))
-
-
-def _of(kind: str, text: str) -> int:
-    low, high = IMPORTANCE[kind]
-    return high if REASON.search(text) else low

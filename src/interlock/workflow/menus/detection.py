@@ -123,17 +123,13 @@ def _guard(menu: Menu, lines: Sequence[Line]) -> str | None:
     kinds = {lines[number].kind for number in range(menu.first, menu.last + 1)} - {markdown.TEXT}
     if kinds:
         return min(kinds)
-    if all(_in_backticks(lines[number].text) for number in range(menu.first, menu.last + 1)):
+    if all(undecorated(lines[number].text).code for number in range(menu.first, menu.last + 1)):
         return "inline_code"
     if _is_example(menu, lines):
         return "example"
     if markdown.following(lines, menu.last) > STALE:
         return "not_at_end"
     return None
-
-
-def _in_backticks(line: str) -> bool:
-    return undecorated(line).code
 
 
 def _is_example(menu: Menu, lines: Sequence[Line]) -> bool:

@@ -25,11 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.workflow.menus import nesting, options, recognition, step_menus
+from interlock.workflow.menus import options, recognition, step_menus
 from interlock.workflow.menus.detection import Detection, detect
-from interlock.workflow.menus.nesting import DEEPEST, ELICITATION, PARTY
 from interlock.workflow.menus.options import Option
-from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.menus.recognition import DEEPEST, IN_ELICITATION, IN_PARTY, Menu
 
 PARTY_MODE, ADVANCED_ELICITATION, CONTINUE = "party_mode", "advanced_elicitation", "continue"
 
@@ -99,7 +98,6 @@ def read(report: str) -> BmbResult:
 
 AUTOMATIC, RECOMMENDED, HUMAN = "automatic", "recommended", "human"
 AUTOMATIC_FROM, RECOMMENDED_FROM = 80, 50
-COMMITS = re.compile(r"\b(?:apply|accept|publish|deploy|push|merge|exit|quit)\b", re.IGNORECASE)
 CERTAIN, ONLY_WAY, SEVERAL, RISKY, NONE = 100, 85, 60, 30, 0
 
 
@@ -203,13 +201,13 @@ def _choice(menu: Menu, situation: Situation) -> Choice:
 def _nested(menu: Menu, situation: Situation) -> Choice | None:
     """Within Advanced Elicitation only `x` returns; Party Mode ends by its exit option."""
     form = recognition.form_of(menu)
-    if situation.within == ELICITATION and form == recognition.ELICITATION:
+    if situation.within == IN_ELICITATION and form == recognition.ELICITATION:
         first = _by_key(menu, "1")
         if situation.rounds == 0 and first is not None:
             return first, ONLY_WAY, "the first elicitation method was selected for this content"
         leave = _by_key(menu, "x")
         return leave, CERTAIN if leave else NONE, "elicitation has had its round; x returns to the parent menu"
-    if situation.within == PARTY and form == recognition.PARTY:
+    if situation.within == IN_PARTY and form == recognition.PARTY:
         leave = menu.options[0]
         if options.meaning(leave.label) == options.EXIT:
             return leave, CERTAIN, "Party Mode has had its rounds; its exit returns to the parent menu"
@@ -242,12 +240,9 @@ def _only(menu: Menu) -> Choice:
 
 def _goes_on(menu: Menu, option: Option) -> bool:
     if menu.shape == "asked":
-        return options.meaning(option.label) == options.YES and _asks_to_continue(menu.prompt)
+        onward = re.search(r"\b(?:continue|proceed|next step|go on)\b[^.?!]*\??\W*$", menu.prompt, re.IGNORECASE)
+        return options.meaning(option.label) == options.YES and onward is not None
     return options.meaning(option.label) == options.CONTINUE
-
-
-def _asks_to_continue(prompt: str) -> bool:
-    return re.search(r"\b(?:continue|proceed|next step|go on)\b[^.?!]*\??\W*$", prompt, re.IGNORECASE) is not None
 
 
 def _risky(menu: Menu, option: Option) -> bool:
@@ -314,7 +309,7 @@ class Participation:
     def within(self) -> str | None:
         """The nested mode that shows the menu that was found: party, elicitation or None."""
         menu = self.detection.step_menu or self.detection.menu
-        return nesting.belongs_to(menu) if menu else None
+        return recognition.belongs_to(menu) if menu else None
 
 
 def participate(output: str, step: str = "", situation: Situation | None = None) -> Participation:

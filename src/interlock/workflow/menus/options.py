@@ -48,7 +48,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Written:
+class PlainLine:
     """A line without its decoration. `code`: all of it stood in backticks; `bulleted`: it was a list item."""
 
     text: str
@@ -57,19 +57,19 @@ class Written:
     checkbox: bool = False
 
 
-def undecorated(line: str) -> Written:
+def undecorated(line: str) -> PlainLine:
     """`line` without indentation, bullet, emphasis, quotation marks and code that hides brackets."""
     text = line.strip()
     if len(text) > LONGEST:
-        return Written("")
+        return PlainLine("")
     checkbox = CHECKBOX.match(text) is not None
     bulleted = BULLET.match(text) is not None
     text = NUMBERED.sub("", BULLET.sub("", text.strip("|").strip(), count=1), count=1)
     spans = markdown.code_spans(text)
     if spans and (spans[0][0], spans[0][1]) == (0, len(text)):
         ticks = spans[0][2]
-        return Written(_plain(text[ticks:-ticks]), True, bulleted, checkbox)
-    return Written(_plain(_without_spans(text, spans)), False, bulleted, checkbox)
+        return PlainLine(_plain(text[ticks:-ticks]), True, bulleted, checkbox)
+    return PlainLine(_plain(_without_spans(text, spans)), False, bulleted, checkbox)
 
 
 def _without_spans(text: str, spans: Sequence[tuple[int, int, int]]) -> str:

@@ -22,7 +22,7 @@ from interlock.workflow.menus.options import (
     MARKER,
     RANGE,
     Option,
-    Written,
+    PlainLine,
     asked,
     inline,
     label,
@@ -74,7 +74,8 @@ class Menu:
 
 def candidates(lines: Sequence[Line]) -> list[Menu]:
     """Every candidate, in the order of the text. A line belongs to one at most."""
-    written = [undecorated(_unquoted(line)) for line in lines]
+    quoted = re.compile(r"^\s*(?:>\s?)+")
+    written = [undecorated(quoted.sub("", one.text) if one.kind == markdown.QUOTE else one.text) for one in lines]
     found: list[Menu] = []
     number = 0
     while number < len(lines):
@@ -87,11 +88,7 @@ def candidates(lines: Sequence[Line]) -> list[Menu]:
     return found
 
 
-def _unquoted(line: Line) -> str:
-    return re.sub(r"^\s*(?:>\s?)+", "", line.text) if line.kind == markdown.QUOTE else line.text
-
-
-def _one_line(written: Sequence[Written], number: int) -> Menu | None:
+def _one_line(written: Sequence[PlainLine], number: int) -> Menu | None:
     text = written[number].text
     if written[number].checkbox:
         return None
@@ -120,18 +117,14 @@ def _may_stand(prefix: str, options: Sequence[Option], text: str) -> bool:
     if re.search(r"\w\s*\[\w{1,2}\]\W*$", text):
         return bool(ENDS.search(text) or offered)  # the label stands before the key
     glued = re.search(r"\[[A-Za-z]\][a-z]", text) is not None  # "[A]ccuracy [P]attern" is how checklists are written
-    if capital and not _letters(prefix) and not glued:
+    if capital and NO_LETTER.match(prefix) is not None and not glued:
         return True
     if not offered:
         return False
     return capital or bool(ASKS.search(prefix)) or len(options) > 2
 
 
-def _letters(prefix: str) -> bool:
-    return NO_LETTER.match(prefix) is None
-
-
-def _group(lines: Sequence[Line], written: Sequence[Written], start: int) -> Menu | None:
+def _group(lines: Sequence[Line], written: Sequence[PlainLine], start: int) -> Menu | None:
     """Options line by line from `start`: bracketed, or numbered and lettered as in a list."""
     bracketed = _entry(written[start], LEADING)
     pattern = LEADING if bracketed else LISTED
@@ -161,7 +154,7 @@ def _group(lines: Sequence[Line], written: Sequence[Written], start: int) -> Men
     return Menu(tuple(options), start, last, "vertical")
 
 
-def _goes_on(written: Sequence[Written], option: Option, number: int, last: int) -> bool:
+def _goes_on(written: Sequence[PlainLine], option: Option, number: int, last: int) -> bool:
     """Whether the next number of a `[1]`, `[2]` … list follows, with list items that explain the one before between."""
     if not option.key.isdigit() or not written[number].bulleted or number - last > 8:
         return False
@@ -169,7 +162,7 @@ def _goes_on(written: Sequence[Written], option: Option, number: int, last: int)
     return any(entry is not None and entry.key == str(int(option.key) + 1) for entry in after)
 
 
-def _entry(written: Written, pattern: re.Pattern[str]) -> Option | None:
+def _entry(written: PlainLine, pattern: re.Pattern[str]) -> Option | None:
     found = pattern.match(written.text)
     if not found or not found[2] or HANDLER.match(found[2]) or len(MARKER.findall(written.text)) > 1:
         return None
@@ -192,7 +185,7 @@ def _continued(lines: Sequence[Line], start: int) -> Iterator[int]:
         yield number
 
 
-def _lone(option: Option, number: int, written: Written) -> Menu | None:
+def _lone(option: Option, number: int, written: PlainLine) -> Menu | None:
     """One option in a line of its own is a menu where it leads on or out."""
     if labels.meaning(option.label) not in {*labels.WAYS_ON, labels.EXIT} or not option.label[0].isupper():
         return None
@@ -202,7 +195,7 @@ def _lone(option: Option, number: int, written: Written) -> Menu | None:
 
 
 def _listed(
-    options: list[Option], start: int, last: int, lines: Sequence[Line], written: Sequence[Written]
+    options: list[Option], start: int, last: int, lines: Sequence[Line], written: Sequence[PlainLine]
 ) -> Menu | None:
     """A numbered or lettered list is a choice only where something asks for one."""
     if len(options) < 2 or sum(option.label.rstrip("*_ ").endswith("?") for option in options) * 2 > len(options):
@@ -221,7 +214,7 @@ def _listed(
     return None
 
 
-def _near(written: Sequence[Written], numbers: range) -> str:
+def _near(written: Sequence[PlainLine], numbers: range) -> str:
     return next((written[number].text for number in numbers[:3] if written[number].text), "")
 
 
@@ -233,7 +226,7 @@ def _prompts(text: str, *, strict: bool) -> bool:
     return bool(ASKS.search(text)) and bool(ENDS.search(text) or (not strict and text.endswith((")", "]"))))
 
 
-def _prompted(menu: Menu, lines: Sequence[Line], written: Sequence[Written]) -> Menu:
+def _prompted(menu: Menu, lines: Sequence[Line], written: Sequence[PlainLine]) -> Menu:
     """With the line that asks for the choice: the one above, where nothing asks within the menu."""
     if menu.prompt or menu.objection:
         return menu
@@ -288,3 +281,19 @@ def form_of(menu: Menu) -> str:
     if menu.prompt and (ASKS.search(menu.prompt) or ENDS.search(menu.prompt)):
         return LETTERED
     return UNKNOWN
+
+
+DEEPEST = 3
+"""Menus within menus: a fourth level is more than any real workflow has, and a human navigates there (BMAD-2b.4)."""
+IN_PARTY, IN_ELICITATION = "party", "elicitation"
+"""The modes that show their own menus and then return to the one that called them (decision 29)."""
+
+
+def opens(label: str) -> str | None:
+    """The nested mode that choosing that label starts, None where it starts none."""
+    return {labels.PARTY: IN_PARTY, labels.ELICITATION: IN_ELICITATION}.get(labels.meaning(label))
+
+
+def belongs_to(menu: Menu) -> str | None:
+    """Which nested mode shows such a menu; None for a menu of the workflow itself."""
+    return {PARTY: IN_PARTY, ELICITATION: IN_ELICITATION}.get(form_of(menu))

@@ -41,7 +41,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Settings:
+class FileSettings:
     """What an author set, and the text below it.
 
     `present` tells an empty frontmatter from none; `body_line` is the file's line on which `body` starts.
@@ -54,23 +54,23 @@ class Settings:
     fault: Fault | None = None
 
 
-def read(text: str, name: str = "workflow.md") -> Settings:
+def read(text: str, name: str = "workflow.md") -> FileSettings:
     """The settings of a file with that `name`: all of a `.yaml`, the frontmatter of anything else."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if name.lower().endswith((".yaml", ".yml")):
         values, fault = parse(text)
-        return Settings(values, "", 1, True, fault)
+        return FileSettings(values, "", 1, True, fault)
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:
-        return Settings(body=text)
+        return FileSettings(body=text)
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() in (FENCE, "..."):
             values, fault = parse("\n".join(lines[1:number]), first_line=2)
-            return Settings(values, "\n".join(lines[number + 1 :]), number + 2, True, fault)
+            return FileSettings(values, "\n".join(lines[number + 1 :]), number + 2, True, fault)
     if len(lines) > 1 and lines[1].partition(":")[1] and not lines[1].startswith((" ", "#")):
         fault = Fault("the frontmatter that starts here is never closed; end it with a line of three dashes", 1)
-        return Settings(body=text, present=True, fault=fault)
-    return Settings(body=text)  # a Markdown file that begins with a rule
+        return FileSettings(body=text, present=True, fault=fault)
+    return FileSettings(body=text)  # a Markdown file that begins with a rule
 
 
 def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dict[str, Any], Fault | None]:
@@ -110,7 +110,8 @@ def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dic
     if found is None:
         return {}, None
     if not isinstance(found, dict):
-        return {}, Fault(f"settings must be `key: value` lines, not {_kind(found)}", first_line)
+        kind = "a list" if isinstance(found, list) else f"one value ({str(found)[:40]!r})"
+        return {}, Fault(f"settings must be `key: value` lines, not {kind}", first_line)
     return found, None
 
 
@@ -167,10 +168,6 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return str(value)
 
 
-def _kind(value: Any) -> str:
-    return "a list" if isinstance(value, list) else f"one value ({str(value)[:40]!r})"
-
-
 LIMIT = 2_000_000  # bytes of one file; the largest real one has 90,000
 
 
@@ -180,7 +177,7 @@ class Files:
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self._texts: dict[str, str | None] = {}
-        self._settings: dict[str, Settings] = {}
+        self._settings: dict[str, FileSettings] = {}
 
     def path(self, path: str) -> str:
         """The absolute path, without `..`."""
@@ -197,7 +194,7 @@ class Files:
             self._texts[whole] = _read(whole)
         return self._texts[whole]
 
-    def settings(self, path: str) -> Settings:
+    def settings(self, path: str) -> FileSettings:
         """The settings of a file; an absent one has none."""
         whole = self.path(path)
         if whole not in self._settings:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation
+from interlock.model.json import Json, fields_of
 from interlock.workflow.package.files import Files
 
 FOLDER = "_bmad"
@@ -31,6 +31,21 @@ MANIFESTS = {"workflows": "workflow-manifest.csv", "agents": "agent-manifest.csv
 TOOLS = "tool-manifest.csv"
 SKILLS = "skill-manifest.csv"
 SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".github/skills")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A workflow, agent, task or tool that was asked for. `module` is None where only the manifest knows it."""
+
+    module: str | None
+    type: str
+    name: str
+    text: str
+    arguments: str = ""
+
+    def as_dict(self) -> Json:
+        """The shape that `interlock analyze skill` shows."""
+        return {"detected": True, **fields_of(self, ("module", "type", "name", "arguments"))}
 
 
 @dataclass(frozen=True)

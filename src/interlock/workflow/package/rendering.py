@@ -63,7 +63,7 @@ def rendered(package: Package, workflow: Workflow) -> Workflow:
     made = _render(package, workflow, folder)
     texts = Files(made)
 
-    def read(name: str) -> files.Settings:
+    def read(name: str) -> files.FileSettings:
         found = texts.settings(name)
         left = PLACEHOLDER.search(found.body)
         if left is not None or not found.body.strip():

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.workflow.package.files import Fault, Settings
+from interlock.workflow.package.files import Fault, FileSettings
 from interlock.workflow.package.variables import Variables
 
 FILE = re.compile(r"^(?:step-)?(?P<path>[a-z](?=-\d))?-?(?P<number>\d{1,2})(?P<letter>[a-z])?(?:-(?P<slug>.+))?\.md$")
@@ -55,12 +55,6 @@ class Step:
         """By which steps of one workflow are sorted: path, number, letter; those without a number come last."""
         return order_of(self.path) or ("~", 0, str(self.id))
 
-    @property
-    def oversight(self) -> str | None:
-        """What its author demands of a human, as written (`required`)."""
-        value = self.settings.get("oversight")
-        return value if isinstance(value, str) else None
-
 
 def is_step_file(path: str) -> bool:
     """Whether a file is a step by its name: numbered, or any other in a folder of steps."""
@@ -87,7 +81,7 @@ def step_id(path: str) -> int | str:
     return number if not kind and not letter else f"{kind}{number}{letter}"
 
 
-def of_file(path: str, settings: Settings) -> Step:
+def of_file(path: str, settings: FileSettings) -> Step:
     """The step in a file."""
     heading = HEADING.search(settings.body)
     name = settings.values.get("name")

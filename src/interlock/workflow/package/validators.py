@@ -30,7 +30,7 @@ from typing import Any
 from interlock.workflow.menus import menu_participation_engine
 from interlock.workflow.menus.step_menus import HANDLED, menus_of
 from interlock.workflow.package import files, packages, step
-from interlock.workflow.package.files import Settings
+from interlock.workflow.package.files import FileSettings
 from interlock.workflow.package.step import attributes_of, is_step_file
 from interlock.workflow.package.variables import NAME, Variables
 
@@ -145,7 +145,7 @@ ITEM = re.compile(r"<item\b([^<>]*)>(.*?)</item>", re.DOTALL)
 OPEN = re.compile(r"<agent\b([^<>]*)>")
 
 
-def check_agent(settings: Settings, *, compiled: bool) -> Compliance:
+def check_agent(settings: FileSettings, *, compiled: bool) -> Compliance:
     """What is wrong with an agent; `compiled` says that it is the Markdown that an installer made."""
     if settings.fault:
         fault = settings.fault
@@ -299,7 +299,7 @@ Exists = Callable[[str], bool | None]
 """Whether a reference leads to a file; None when that depends on the run (an output, an unknown variable)."""
 
 
-def check_yaml(settings: Settings, exists: Exists) -> Compliance:
+def check_yaml(settings: FileSettings, exists: Exists) -> Compliance:
     """A `workflow.yaml`."""
     fault = _fault(settings)
     if fault:
@@ -313,7 +313,7 @@ def check_yaml(settings: Settings, exists: Exists) -> Compliance:
     return Compliance("workflow", tuple(issues))
 
 
-def check_markdown(settings: Settings, exists: Exists, kind: str = "workflow") -> Compliance:
+def check_markdown(settings: FileSettings, exists: Exists, kind: str = "workflow") -> Compliance:
     """A `workflow.md` or `SKILL.md`: named, with a text that says what to do first."""
     fault = _fault(settings)
     if fault:
@@ -330,7 +330,7 @@ def check_markdown(settings: Settings, exists: Exists, kind: str = "workflow") -
     return Compliance(kind, tuple(issues))
 
 
-def check_step(settings: Settings, exists: Exists) -> Compliance:
+def check_step(settings: FileSettings, exists: Exists) -> Compliance:
     """A step file: named, with a goal, and with a rule for every option of its menus."""
     fault = _fault(settings)
     if fault:
@@ -345,14 +345,14 @@ def check_step(settings: Settings, exists: Exists) -> Compliance:
     return Compliance("step", tuple(issues))
 
 
-def _fault(settings: Settings) -> Issue | None:
+def _fault(settings: FileSettings) -> Issue | None:
     if settings.fault is None:
         return None
     fault = settings.fault
     return Issue("frontmatter", "valid YAML", fault.message, f"Correct line {fault.line}.", BLOCKING)
 
 
-def _unnamed_file(settings: Settings) -> list[Issue]:
+def _unnamed_file(settings: FileSettings) -> list[Issue]:
     if settings.present:
         return []
     fix = "Begin the file with `---`, name, description and `---`."

@@ -1,10 +1,8 @@
-"""Who takes part in a discussion: three to five voices that look at a matter from different sides (FR25b).
+"""Who takes part in a discussion, and what is said in and about it (FR25b).
 
-Installed agents come first, those of the run's module before their namesakes, in an order that depends on what is to be
-discussed. Where a package has none that fit, voices of our own fill the table, each with a view that the others lack.
-Pure.
-
-What is said in and about a discussion: to each voice, to a host, to the agent whose work it is, to a human.
+Three to five voices look at a matter from different sides. Installed agents come first, those of the run's module
+before their namesakes, in an order that depends on what is to be discussed. Where a package has none that fit, voices
+of our own fill the table, each with a view that the others lack. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from interlock.workflow.engine.prompts import quoted
+from interlock.workflow.markdown import quoted
 from interlock.workflow.package.packages import Persona
 from interlock.workflow.party.party_mode_driver import Party, RoundInput, Summary, summary
 
@@ -31,7 +29,7 @@ _PREFERRED: dict[str, tuple[str, ...]] = {
 _SIZES = {PROBLEM: 3, REVIEW: 3, IDEATION: 4}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Voice:
     """One who takes part: its name in the discussion, and what somebody is told who is to be it."""
 
@@ -74,7 +72,8 @@ def voices(installed: Sequence[Persona], topic: str, module: str = "", size: int
     by_name: dict[str, Persona] = {}
     for one in sorted(installed, key=lambda one: one.module != module):
         by_name.setdefault(one.name, one)
-    chosen = [_of(by_name[name]) for name in order if name in by_name and by_name[name].text]
+    players = [by_name[name] for name in order if name in by_name and by_name[name].text]
+    chosen = [Voice(one.display or one.name, one.title, one.text) for one in players]
     taken = {one.name for one in chosen}
     own = [one for one in OWN[topic] if one.name not in taken]
     return tuple([*chosen, *own][:wanted])
@@ -83,10 +82,6 @@ def voices(installed: Sequence[Persona], topic: str, module: str = "", size: int
 def names(installed: Sequence[Persona]) -> tuple[str, ...]:
     """What the installed agents may be called by in a discussion that one agent hosts."""
     return tuple(dict.fromkeys(called for one in installed for called in (one.display, one.name) if called))
-
-
-def _of(persona: Persona) -> Voice:
-    return Voice(persona.display or persona.name, persona.title, persona.text)
 
 
 LEAVE = "*exit\n\n(The session is over. Say goodbye in one line, and do nothing else.)"

@@ -1,15 +1,14 @@
-"""What one voice of a discussion has said: its recommendation, its position and how sure it is (BMAD-5.1, FR20).
+"""What the voices of a discussion have said: recommendation, position and how sure each is (BMAD-5.1, FR20).
 
 Each contribution is asked to end with a line of JSON:
 
     {"agent": "Winston", "recommendation": "…", "position": "…", "confidence": 80}
 
-Voices forget it, wrap it, spread it over lines; then what they recommend is looked for in their words. What is in
-neither leaves the contribution unclear, which the driver asks about. Pure.
+Where it is missing, what a voice recommends is looked for in its words. What is in neither leaves the contribution
+unclear, which the driver asks about.
 
-Where in the words of one agent that plays several voices each of them begins to speak (BMAD-5.1, 5.2.1).
-
-Hosts write it in every manner that Markdown has:
+Where one agent plays several voices, it is told apart in its words where each begins to speak (BMAD-5.1, 5.2.1). Hosts
+write it in every manner that Markdown has:
 
     Winston: …   **Winston**: …   **Winston:** …   🏗️ **Winston** (Architect): …   > Winston: …   - Winston says: …
     ### 🏗️ Winston — Architect        🏗️ **Winston**        **Winston, Architect:** …
@@ -20,13 +19,13 @@ about him. A name alone on its line is a voice where it is marked (a heading, bo
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.workflow.markdown import ANSI, CODE, lines
+from interlock.workflow.panel import AnswerModel, Percent, Text, objects, percent_of
 
 LEAD = r"^(?P<lead>[^\w\n]{0,6}(?:\d{1,2}[^\w\n]{1,3})?(?:[^\w\n]|_){0,12}?)"
 """Quotation marks, bullets, a number, heading marks, emphasis, and an icon, which may be several characters."""
@@ -69,11 +68,22 @@ LABELS = frozenset(
 def speakers(text: str, known: Sequence[str], *, strangers: bool = False) -> list[tuple[int, str]]:
     """(where, who) of each place at which one of the known begins to speak; with `strangers`, everybody whose name
     stands in bold before a colon is one too. Code that is shown counts only where nobody speaks outside of it."""
-    found = _known(text, known) if any(one.strip() for one in known) else []
+    found: dict[int, str] = {}
     if strangers:
-        found = sorted({**dict(_anybody(text)), **dict(found)}.items())
+        for one in ANYBODY.finditer(text):
+            words = re.findall(r"\w+", one["name"])
+            if words and words[0].casefold() not in LABELS and not words[0].isdigit():
+                found[one.start()] = one["name"].strip()
+    if any(one.strip() for one in known):
+        names = "|".join(re.escape(one) for one in sorted({one.strip() for one in known}, key=len, reverse=True) if one)
+        pattern = re.compile(rf"{LEAD}(?P<name>{names}){END}(?P<rest>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
+        for one in pattern.finditer(text):
+            name = known_as(one["name"], known)
+            if name and _speaks(one["lead"], one["rest"]):
+                found[one.start()] = name
     shown = _shown(text) if found else []
-    return [one for one in found if not any(start <= one[0] < end for start, end in shown)] or found
+    outside = [one for one in sorted(found.items()) if not any(start <= one[0] < end for start, end in shown)]
+    return outside or sorted(found.items())
 
 
 def known_as(name: str, known: Sequence[str]) -> str:
@@ -82,45 +92,20 @@ def known_as(name: str, known: Sequence[str]) -> str:
     return next((one for one in known if one.casefold() == wanted), "") if wanted else ""
 
 
-def _known(text: str, known: Sequence[str]) -> list[tuple[int, str]]:
-    names = "|".join(re.escape(one) for one in sorted({one.strip() for one in known}, key=len, reverse=True) if one)
-    pattern = re.compile(rf"{LEAD}(?P<name>{names}){END}(?P<rest>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
-    found = []
-    for one in pattern.finditer(text):
-        name = known_as(one["name"], known)
-        if name and _speaks(one["lead"], one["rest"]):
-            found.append((one.start(), name))
-    return found
-
-
 def _speaks(lead: str, rest: str) -> bool:
-    if AFTER["plain"].match(rest):
-        return True
     heading, bold = HEADING.search(lead), BOLD.search(lead)
-    if bold and AFTER["bold"].match(rest):
-        return True
-    if heading and AFTER["heading"].match(rest):
-        return True
-    return bool((heading or bold or ICON.search(lead)) and AFTER["marked"].match(rest))
-
-
-def _anybody(text: str) -> list[tuple[int, str]]:
-    found = ((one.start(), one["name"].strip()) for one in ANYBODY.finditer(text))
-    return [(start, name) for start, name in found if (words := re.findall(r"\w+", name)) and not _label(words)]
-
-
-def _label(words: Sequence[str]) -> bool:
-    return words[0].casefold() in LABELS or words[0].isdigit()
+    marked = heading or bold or ICON.search(lead)
+    ways = (("plain", True), ("bold", bold), ("heading", heading), ("marked", marked))
+    return any(led and AFTER[way].match(rest) for way, led in ways)
 
 
 def _shown(text: str) -> list[tuple[int, int]]:
     """Where code is shown. Lines are counted as the text has them; what the parser would change is not looked into."""
     found, start = [], 0
-    listed = lines(text)
-    whole = text.split("\n")
-    if len(listed) != len(whole):
+    kinds, whole = [one.kind for one in lines(text)], text.split("\n")
+    if len(kinds) != len(whole):
         return []
-    for line, kind in zip(whole, (one.kind for one in listed), strict=True):
+    for line, kind in zip(whole, kinds, strict=True):
         if kind == CODE:
             found.append((start, start + len(line) + 1))
         start += len(line) + 1
@@ -128,11 +113,9 @@ def _shown(text: str) -> list[tuple[int, int]]:
 
 
 LOOKED = 60_000  # characters at the end of what was said that are read
-OPENERS = 200  # braces that may begin a line of JSON
 TEXT, SENTENCE, NAME = 1500, 600, 60  # characters of each that are kept
 FIELDS = frozenset({"recommendation", "position", "confidence"})
 
-OPENER = re.compile(r"\{(?=\s*\")")
 SAYS = re.compile(r"^[^\w\n]*+(?:my |final )?recommend(?:ation|s)?[^\w:]*+:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 ADVISES = re.compile(
     r"\b(?:I|we)(?:'d|’d| would| strongly)? (?:recommend|suggest|propose)(?: that| to)?\W+([^.\n]{4,})", re.I
@@ -141,7 +124,7 @@ STANDS = re.compile(r"^[^\w\n]*+(?:my |final )?position[^\w:]*+:\W*(\S.*)$", re.
 SURE = re.compile(r"^[^\w\n]*+confidence[^\w:]*+:\W*(\d{1,3}(?:\.\d+)?)\s*%?", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Contribution:
     """What one voice said in a round. `confidence` is 0 to 100, None where it was not given; `data` is whatever else
     its line of JSON held."""
@@ -159,10 +142,19 @@ class Contribution:
         return bool(self.recommendation or self.position)
 
 
+class ContributionSaid(AnswerModel):
+    """The line of JSON of a contribution."""
+
+    agent: Text = ""
+    recommendation: Text = ""
+    position: Text = ""
+    confidence: Percent = None
+
+
 def alone(agent: str, said: str) -> Contribution:
     """The contribution of one voice that spoke by itself."""
     text = _clean(said)
-    found = [table for _, _, table in _tables(text)]
+    found = [table for _, table in objects(text, FIELDS)]
     return _contribution(agent, text, found[-1] if found else {})
 
 
@@ -173,18 +165,19 @@ def hosted(said: str, known: Sequence[str] = ()) -> tuple[Contribution, ...]:
     every name in bold before a colon is one.
     """
     text = _clean(said)
-    found = [(start, table) for start, _, table in _tables(text)]
+    found = [
+        (start, table, ContributionSaid.model_validate(table).agent[:NAME]) for start, table in objects(text, FIELDS)
+    ]
     strangers = not any(one.strip() for one in known)
-    known = list(dict.fromkeys([*known, *(named for _, table in found if (named := _word(table, "agent", NAME)))]))
+    known = list(dict.fromkeys([*known, *(named for _, _, named in found if named)]))
     marks = speakers(text, known, strangers=strangers)
     said_by: dict[str, list[str]] = {}
     for place, (start, name) in enumerate(marks):
         end = marks[place + 1][0] if place + 1 < len(marks) else len(text)
         said_by.setdefault(name, []).append(text[start:end])
     tables: dict[str, Mapping[str, Any]] = {}
-    for start, table in found:
-        speaker = next((name for at, name in reversed(marks) if at <= start), "")
-        name = known_as(_word(table, "agent", NAME), known) or speaker
+    for start, table, named in found:
+        name = known_as(named, known) or next((name for at, name in reversed(marks) if at <= start), "")
         if name:
             tables[name] = table
             said_by.setdefault(name, [])
@@ -194,35 +187,17 @@ def hosted(said: str, known: Sequence[str] = ()) -> tuple[Contribution, ...]:
 
 
 def _contribution(agent: str, text: str, table: Mapping[str, Any]) -> Contribution:
-    without = "\n".join(line for line in text.splitlines() if not _is_table(line)).strip().removesuffix("```").strip()
-    recommendation = _word(table, "recommendation") or _first(SAYS, without) or _first(ADVISES, without)
-    position = _word(table, "position") or _first(STANDS, without)
-    confidence = _percent(table.get("confidence"))
-    if confidence is None:
-        confidence = _percent(_first(SURE, without) or None)
+    said = ContributionSaid.model_validate(table)
+    bare = ((line, line.strip().strip("`").strip()) for line in text.splitlines())
+    kept = [
+        line for line, one in bare if not (one[:1] + one[-1:] == "{}" and any(f'"{name}"' in one for name in FIELDS))
+    ]
+    without = "\n".join(kept).strip().removesuffix("```").strip()
+    recommendation = said.recommendation[:SENTENCE] or _first(SAYS, without) or _first(ADVISES, without)
+    position = said.position[:SENTENCE] or _first(STANDS, without)
+    confidence = said.confidence if said.confidence is not None else percent_of(_first(SURE, without))
     rest = {name: value for name, value in table.items() if name not in FIELDS and name != "agent"}
     return Contribution(agent[:NAME], without[-TEXT:], recommendation, position, confidence, rest)
-
-
-def _tables(text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """(start, end, object) of each JSON object that says a recommendation, a position or a confidence."""
-    decoder = json.JSONDecoder(strict=False)
-    end = 0
-    for opener in list(OPENER.finditer(text))[-OPENERS:]:
-        if opener.start() < end:
-            continue
-        try:
-            found, end_ = decoder.raw_decode(text, opener.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict) and FIELDS & found.keys():
-            end = end_
-            yield opener.start(), end, found
-
-
-def _is_table(line: str) -> bool:
-    line = line.strip().strip("`").strip()
-    return line.startswith("{") and line.endswith("}") and any(f'"{name}"' in line for name in FIELDS)
 
 
 def _clean(said: str) -> str:
@@ -232,22 +207,3 @@ def _clean(said: str) -> str:
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
     return " ".join(found[1].strip(" *_\"'").split())[:SENTENCE] if found else ""
-
-
-def _word(table: Mapping[str, Any], name: str, limit: int = SENTENCE) -> str:
-    value = table.get(name)
-    return " ".join(str(value).split())[:limit] if isinstance(value, (str, int, float)) else ""
-
-
-def _percent(value: object) -> float | None:
-    """0 to 100; a fraction of one is meant as such. None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = float(value.strip().rstrip("%"))
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if isinstance(value, float) and 0 < value <= 1:
-        value *= 100
-    return round(float(value), 1) if 0 <= value <= 100 else None

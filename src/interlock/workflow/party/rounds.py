@@ -1,39 +1,95 @@
-"""The rounds of a discussion, carried out by subagents: one for each voice, or one that hosts the installed party mode.
+"""The rounds of a discussion, carried out by a panel of voices, or by one agent that hosts the installed party mode.
 
 The driver says what a round begins with and when it is over; here it is put to agents, within the limit of a round, and
 written down after each one. A round ends early where a voice says an exit word: those that still speak get the grace to
 end, and what they would say later is discarded (BMAD-5.4.2). Nothing here raises for what agents do; where nobody can
 answer for now, the run is put off with the discussion as it is.
+
+A human's exit word to a discussion that is under way (BMAD-5.4.1) is said anywhere and heard by the run at once. It is
+kept in the document of the session, for that one discussion, before the person is told that it was heard; the run looks
+for it while a round is under way. It stays there: what the run makes of it is written later, and a run that is killed
+in between hears it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, TypeVar
 
 import anyio
 
-from interlock.errors import AgentError
+from interlock.errors import AgentError, InterlockError
+from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import Subagent, SubagentDispatcher
-from interlock.workflow.engine.context import Ending, Postponed, RunContext
+from interlock.workflow.engine import recovery, steps
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Postponed, RunContext
 from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.examination import PRE_FINAL_REVIEW
+from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.markdown import quoted, tail
 from interlock.workflow.package.packages import Package, personas
-from interlock.workflow.party import cast, contributions, leaving, party_mode_driver
-from interlock.workflow.party.cast import Voice
+from interlock.workflow.party import cast, contributions, party_mode_driver
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.party.party_mode_driver import ERROR, FULL, SIMULATED, TIMEOUT, Party, RoundInput
+from interlock.workflow.party.party_mode_driver import (
+    ERROR,
+    EXIT_WORDS,
+    FULL,
+    RUNNING,
+    SIMULATED,
+    TIMEOUT,
+    Party,
+    RoundInput,
+    exit_word,
+)
+from interlock.workflow.state.document import WorkflowState
 
 PARTY_MODE = "party-mode"
 SEED = "seed"
 IDEATION = "ideation"
+PURPOSES = {
+    PRE_FINAL_REVIEW: (cast.REVIEW, ANALYSIS, "validator"),
+    IDEATION: (cast.IDEATION, CREATIVE, "brainstormer"),
+}
+"""The topic by which voices are chosen, and the kind and role of their work. None of the roles is put to other work
+afterwards: each voice begins with its own view."""
+OTHERWISE = (cast.PROBLEM, ANALYSIS, "creative")
+
+SPOKEN = "party"
+"""Where the document of a session keeps an exit word."""
+LOOK = 1.0  # seconds between two looks
+KEPT = 20  # runs of a session whose last word is kept
+
+T = TypeVar("T")
+DOUBT, CHOSEN = "low_confidence", "chosen"
+LARGE = 3  # the tier from which party mode is held in full
+EXCERPT = 2500  # characters of the step, and of what was said last, that voices are told
+
+QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    STALL: (
+        "What is the cause of the failure, as opposed to what the validation shows of it?",
+        "What is to be done differently from what was tried?",
+        "How will it show that it helped?",
+    ),
+    THRESHOLDS: (
+        "Which of these errors have a cause in common?",
+        "What is to be fixed first, and how?",
+        "Is the plan itself right, or has the work to begin elsewhere?",
+    ),
+    DOUBT: (
+        "What in this result is doubtful, and why?",
+        "What would make it trustworthy?",
+        "Can it stand as it is, and at what risk?",
+    ),
+    CHOSEN: ("What do you think of what was made in this step?", "What would make it better?"),
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answered:
     """What came back in a round; `failure` is (reason, detail) where nobody could answer, `left` the exit word that a
     human has said meanwhile."""
@@ -41,23 +97,6 @@ class Answered:
     said: tuple[Contribution, ...]
     failure: tuple[str, str] | None = None
     left: str | None = None
-
-
-class Manner(Protocol):
-    """A way to hold a discussion."""
-
-    async def round(self, given: RoundInput) -> Answered:
-        """Put a round to whoever takes part.
-
-        Raises:
-            Postponed: nobody has capacity, or the run is being stopped.
-        """
-
-    def so_far(self) -> tuple[Contribution, ...]:
-        """Who has answered by now in a round that is under way."""
-
-    async def close(self) -> None:
-        """End whatever is still open."""
 
 
 def installed(package: Package) -> str | None:
@@ -76,39 +115,71 @@ def keep(run: RunContext, party: Party) -> None:
     run.state.party = {**party.as_dict(), **left}
 
 
+def new(
+    run: RunContext, purpose: str, why: str, *, how: str = "", topic: str = cast.PROBLEM, problem: str = ""
+) -> Party:
+    """A discussion for the step at hand, not begun yet: in full from tier 3 on where party mode is installed."""
+    record = run.record
+    if not how:
+        how = FULL if run.settings.tier >= LARGE and installed(run.package) else SIMULATED
+    if not problem:
+        trouble = f"\n\n{recovery.report(run.state)}" if run.state.recovery.get("reason") else ""
+        problem = f"{steps.called(run.record)}, of {run.state.skill}: {why}.{trouble}"
+    voices = tuple(one.name for one in cast.voices(personas(run.package), topic, run.workflow.module))
+    return Party(
+        purpose, how, problem, _context(run), record.id, record.visit, why,
+        QUESTIONS.get(purpose, ()), voices,
+        number=1 + int(run.state.party.get("number", 0)),
+    )  # fmt: skip
+
+
+def _context(run: RunContext) -> str:
+    """What voices are told that know nothing of the run: the step, what was said last, and where the work is."""
+    state = run.state
+    parts = [f"The workflow: {run.workflow.skill.description or state.skill}"]
+    asked = state.plan.brief or state.plan.arguments
+    if asked:
+        parts.append(f"What was asked for:\n{quoted(asked[:EXCERPT])}")
+    if run.step.text.strip():
+        parts.append(f"What the step demands:\n{quoted(run.step.text.strip()[:EXCERPT])}")
+    if state.transcript:
+        parts.append(f"What its author said last:\n{quoted(tail(state.transcript[-1].get('said', ''), EXCERPT))}")
+    written = list(dict.fromkeys([*state.documents, *run.record.files]))[:12]
+    if written:
+        parts.append("Files of the work, from the project's root: " + ", ".join(written))
+    return "\n\n".join(parts)
+
+
 async def hold(run: RunContext, party: Party) -> Party:
     """Hold a discussion from the round it is in to its end.
 
     Each round is written down but the last: that is saved by the caller, with what it makes of the discussion.
 
     Raises:
-        Postponed: it cannot go on for now; it is kept in the run's state as it is.
+        Postponed: it cannot continue for now; it is kept in the run's state as it is.
     """
     dispatcher = run.dispatcher
     if dispatcher is None:
         return ended(run, party_mode_driver.cut(party, ERROR, "this run has no subagents"))
     path = installed(run.package)
-    manner: Manner = (
-        _Hosted(run, dispatcher, party, path) if party.how == FULL and path else _Voices(run, dispatcher, party)
-    )
+    manner = _Hosted(run, dispatcher, party, path) if party.how == FULL and path else _Voices(run, dispatcher, party)
     given: RoundInput | None = party_mode_driver.input_of(party)
     keep(run, party)
     await run.save()
-    if (word := await leaving.heard(run)) is not None:  # It was said before the run was killed.
+    if (word := await exit_heard(run)) is not None:  # It was said before the run was killed.
         party, given = after(run, party, Answered((), left=word))
     try:
         while given is not None:
-            found, word = await leaving.unless(run, partial(manner.round, given))
-            if found is not None and isinstance(manner, _Hosted) and not (found.said or found.failure or found.left):
+            manner.said = ()
+            found, left = await during(run, partial(manner.round, given), manner.cut)
+            if isinstance(manner, _Hosted) and not (found.said or found.failure or left):
                 # Its host answers, and nobody can be heard in it: each voice is asked by itself.
                 await manner.close()
-                quorum = len(party.voices) // 2 + 1
-                party = replace(party, how=SIMULATED, quorum=quorum)
+                party = replace(party, how=SIMULATED)
                 run.decide(Decision("party", SIMULATED, "the host of party mode cannot be read", by="engine"))
                 manner, given = _Voices(run, dispatcher, party), party_mode_driver.input_of(party)
                 continue
-            # A round that has come to its end just then counts whole.
-            party, given = after(run, party, Answered(manner.so_far(), left=word) if found is None else found)
+            party, given = after(run, party, found)
             if given is not None:
                 await run.save()
     finally:
@@ -119,12 +190,11 @@ async def hold(run: RunContext, party: Party) -> Party:
 
 def after(run: RunContext, party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
     """What follows a round: kept and logged, to be written with the next save."""
-    before = len(party.rounds)
+    before, given = len(party.rounds), None
     if answered.failure is not None:
         party = party_mode_driver.cut(party, *answered.failure, answered.said)
-        given = None
     elif answered.left is not None:
-        party, given = party_mode_driver.told(party, answered.left, answered.said), None
+        party = party_mode_driver.told(party, answered.left, answered.said)
     else:
         went = party_mode_driver.heard(party, answered.said)
         party, given = went.party, went.input
@@ -152,70 +222,73 @@ def ended(run: RunContext, party: Party) -> Party:
 
 
 class _Voices:
-    """Each voice is a subagent of its own; all of a round at once, none hears the others before the next one."""
+    """Each voice is a subagent of its own; all of a round at once, none hears the others before the next one. `said` is
+    what was said in the round so far."""
+
+    said: tuple[Contribution, ...] = ()
 
     def __init__(self, run: RunContext, dispatcher: SubagentDispatcher, party: Party) -> None:
-        self._run = run
+        self._limits = run.limits
         self._dispatcher = dispatcher
+        topic, self._kind, self._role = PURPOSES.get(party.purpose, OTHERWISE)
         self._party = party
-        topic = _topic(party)
-        found = cast.voices(personas(run.package), topic, run.workflow.module, len(party.voices) or None)
-        self._voices: Sequence[Voice] = found
-        self._reports: dict[int, Report] = {}
+        self._voices = cast.voices(personas(run.package), topic, run.workflow.module, len(party.voices) or None)
 
-    async def round(self, given: RoundInput) -> Answered:
-        limits = self._run.limits
-        kind, role = _work(self._party)
+    def cut(self) -> Answered:
+        """What a round came to that an exit word has ended."""
+        return Answered(self.said, left=EXIT_WORDS[0])
+
+    async def round(self, given: RoundInput, stop: anyio.Event) -> Answered:
+        """Put a round to all voices.
+
+        Raises:
+            Postponed: nobody has capacity, or the run is being stopped.
+        """
+        limit, grace = self._limits.party_round, self._limits.exit_grace
+        reports: dict[int, Report] = {}
         assignments = [
             Assignment(
-                f"party-{one.name.split()[0].lower()}", cast.voice(one, self._voices, given), kind,
-                time_limit=limits.party_round, role=role, data={"round": given.round_number},
+                f"party-{one.name.split()[0].lower()}", cast.voice(one, self._voices, given), self._kind,
+                time_limit=limit, role=self._role, data={"round": given.round_number},
             )
             for one in self._voices
         ]  # fmt: skip
-        self._reports = {}
 
         async def heard(place: int, report: Report) -> float | None:
-            self._reports[place] = report
-            return limits.exit_grace if party_mode_driver.leaves(report.text) else None
+            reports[place] = report
+            self.said = tuple(
+                contributions.alone(self._voices[at].name, one.text)
+                for at, one in sorted(reports.items())
+                if one.status == "completed" and one.text.strip()
+            )
+            return grace if party_mode_driver.leaves(report.text) else None
 
         # The dispatcher ends each for its time; the grace more is for those that had to wait for a place.
-        limit = limits.party_round + limits.exit_grace if limits.party_round else 0.0
-        await panel.ask(self._dispatcher, assignments, limit=limit, heard=heard)
-        said = self.so_far()
-        return Answered(said, None if said else _failure(list(self._reports.values()), limits.party_round))
-
-    def so_far(self) -> tuple[Contribution, ...]:
-        """See the protocol."""
-        return tuple(
-            contributions.alone(self._voices[place].name, report.text)
-            for place, report in sorted(self._reports.items())
-            if report.status == "completed" and report.text.strip()
-        )
+        await panel.ask(self._dispatcher, assignments, panel.VOICES, limit=limit + grace if limit else 0.0, heard=heard)
+        return Answered(self.said, None if self.said else _failure(list(reports.values()), limit))
 
     async def close(self) -> None:
         """Each was closed when it had answered."""
 
 
-class _Hosted:
-    """One subagent hosts the installed party mode and plays all its agents; its session lives as long as the party."""
+class _Hosted(_Voices):
+    """One subagent hosts the installed party mode and plays all its agents; its session lives as long as the party.
+    Nothing is known of a turn before its end."""
 
     def __init__(self, run: RunContext, dispatcher: SubagentDispatcher, party: Party, path: str) -> None:
-        self._run = run
-        self._dispatcher = dispatcher
-        self._party = party
+        super().__init__(run, dispatcher, party)
         self._path = path
         self._names = list(dict.fromkeys([*cast.names(personas(run.package)), *party.voices]))
         self._host: Subagent | None = None
 
-    async def round(self, given: RoundInput) -> Answered:
-        limit = self._run.limits.party_round
+    async def round(self, given: RoundInput, stop: anyio.Event) -> Answered:
+        limit = self._limits.party_round
         until = anyio.current_time() + limit
         text = cast.host(self._path, self._party.voices, given)
         try:
             if self._host is None:
-                kind, role = _work(self._party)
-                self._host = await self._dispatcher.open(Assignment("party-host", text, kind, role=role))
+                assignment = Assignment("party-host", text, self._kind, role=self._role)
+                self._host = await self._dispatcher.open(assignment)
             report = await self._host.say(text, limit)
             said = contributions.hosted(report.text, self._names)
             if report.status == "completed" and not said and until > anyio.current_time():
@@ -224,21 +297,15 @@ class _Hosted:
                 said = contributions.hosted(report.text, self._names)
         except AgentError as error:
             return Answered((), (ERROR, error.message))
-        if report.status != "completed":
-            return Answered(said, _failure([report], limit))
-        return Answered(said)
-
-    def so_far(self) -> tuple[Contribution, ...]:
-        """Nothing is known of a turn before its end."""
-        return ()
+        return Answered(said, _failure([report], limit) if report.status != "completed" else None)
 
     async def close(self) -> None:
         """Leave by the exit word; its farewell gets the grace and is not waited for longer."""
         host, self._host = self._host, None
         if host is None:
             return
-        with anyio.move_on_after(self._run.limits.exit_grace):
-            await host.say(cast.LEAVE, self._run.limits.exit_grace)
+        with anyio.move_on_after(self._limits.exit_grace):
+            await host.say(cast.LEAVE, self._limits.exit_grace)
         await host.close()
 
 
@@ -248,23 +315,86 @@ def _failure(reports: Sequence[Report], limit: float) -> tuple[str, str]:
     Raises:
         Postponed: for want of capacity, or because the run is being stopped.
     """
-    by_status = {one.status: one for one in reports}
-    if "capacity" in by_status:
-        lacking = by_status["capacity"]
-        raise Postponed(Ending("capacity", lacking.detail or "no capacity is left", lacking.retry_at))
-    if "cancelled" in by_status:
+    hindrance = panel.hindrance(reports)
+    if hindrance is not None and hindrance.status == "capacity":
+        raise Postponed(Ending("capacity", hindrance.detail or "no capacity is left", hindrance.retry_at))
+    if hindrance is not None:
         raise Postponed(Ending("stopped"))
-    if not reports or "timeout" in by_status:
+    if not reports or any(one.status == "timeout" for one in reports):
         return TIMEOUT, f"nobody answered within {limit:g} s"
     return ERROR, next((one.detail for one in reports if one.detail), "nobody answered")
 
 
-def _work(party: Party) -> tuple[str, str]:
-    """(kind, role) of what is asked of a voice. None of the roles is put to other work afterwards: each voice begins
-    with its own view."""
-    known = {PRE_FINAL_REVIEW: (ANALYSIS, "validator"), IDEATION: (CREATIVE, "brainstormer")}
-    return known.get(party.purpose, (ANALYSIS, "creative"))
+def exit_understood(text: str, state: WorkflowState | None) -> str | None:
+    """The exit word that a message is, and nothing else, where a discussion of that run is under way."""
+    return exit_alone(text) if state is not None and under_way(state.party) else None
 
 
-def _topic(party: Party) -> str:
-    return {PRE_FINAL_REVIEW: cast.REVIEW, IDEATION: cast.IDEATION}.get(party.purpose, cast.PROBLEM)
+def exit_alone(text: str) -> str | None:
+    """The exit word that a message is, and nothing else."""
+    word = exit_word(text)
+    return word if word is not None and text.strip(" \t\n.!").lower() == word else None
+
+
+def under_way(party: Mapping[str, Any]) -> bool:
+    """Whether a discussion, as a run keeps it, has not ended."""
+    return party.get("status") == RUNNING
+
+
+def say_exit(document: Json, state: WorkflowState, word: str) -> None:
+    """Keep it for the discussion that is under way in that run."""
+    others = {id: one for id, one in document.get(SPOKEN, {}).items() if id != state.workflow_id}
+    document[SPOKEN] = {**dict(list(others.items())[1 - KEPT :]), state.workflow_id: {"word": word, **_which(state)}}
+
+
+async def exit_heard(run: RunContext) -> str | None:
+    """The word that was said to the discussion under way."""
+    try:
+        return exit_said(await run.desk.session(), run.state)
+    except InterlockError:
+        return None  # The ledger is busy: the next look finds it.
+
+
+def exit_said(document: Mapping[str, Any], state: WorkflowState) -> str | None:
+    """The same, in the session's document."""
+    found = document.get(SPOKEN, {}).get(state.workflow_id)
+    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(state).items()):
+        return None
+    return str(found["word"])
+
+
+async def during(
+    run: RunContext, turn: Callable[[anyio.Event], Awaitable[T]], cut: Callable[[], T] | None = None
+) -> tuple[T, bool]:
+    """(what came of a turn, whether an exit word ended it). After the grace the turn's event is set; with `cut`, which
+    says what it came to then, the turn is cancelled as well.
+
+    Raises:
+        InterlockError, Superseded, Postponed: the turn did.
+    """
+    stop = anyio.Event()
+    found: list[T] = []
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            while await exit_heard(run) is None:
+                await anyio.sleep(LOOK)
+            await anyio.sleep(run.limits.exit_grace)
+            stop.set()
+            if cut is not None:
+                group.cancel_scope.cancel()
+
+        group.start_soon(listen)
+        try:
+            found.append(await turn(stop))
+        except (InterlockError, Superseded, Postponed) as error:  # raised again below, not wrapped in a group
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return (found[0], stop.is_set()) if found or cut is None else (cut(), True)
+
+
+def _which(state: WorkflowState) -> Json:
+    return {name: state.party.get(name) for name in ("number", "step", "visit", "purpose")}

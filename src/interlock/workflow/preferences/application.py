@@ -1,27 +1,38 @@
 """What was learned of a person, where a run decides: what they do not want is not done, what they chose is known again.
 
-Everything was loaded when the run began; what is learned here is kept in memory at once, beside it counts from the next
-decision on. What was said in the session meanwhile counts, too.
+The module is the plug-in `engine.context.UserWishes`. Everything was loaded when the run began; what is learned
+here is kept in memory at once, beside it counts from the next decision on. What was said in the session meanwhile
+counts, too.
 """
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
+from interlock.model.json import Json
 from interlock.workflow.engine import questions
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.menus import options as labels
 from interlock.workflow.menus.menu_participation_engine import Situation
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
-from interlock.workflow.preferences import preferences
+from interlock.workflow.preferences import adjustment, preferences
+from interlock.workflow.preferences.adjustment import admit as admit
+from interlock.workflow.preferences.adjustment import look as look
+from interlock.workflow.preferences.adjustment import overridden as overridden
+from interlock.workflow.preferences.adjustment import settings as settings
 from interlock.workflow.preferences.preferences import (
     FIX,
     MENU,
     QUESTION,
     Choice,
+    Feedback,
+    Forgotten,
+    Learned,
     Pattern,
+    Preferences,
     Wishes,
     fix_situation,
     menu_situation,
@@ -35,9 +46,43 @@ ALONE = "alone"
 SAID = 120
 
 
+async def _keeps_none(one: Choice | Feedback) -> None:
+    return None
+
+
+@dataclass
+class Choices:
+    """What people chose and said, of this project, as it was when the run began and as it was learned since. `keep`
+    writes one more to memory."""
+
+    learned: Learned = field(default_factory=Learned)
+    keep: Callable[[Choice | Feedback], Awaitable[None]] = _keeps_none
+
+
+def of(run: RunContext) -> Preferences:
+    """What is known of people's wishes, with what was said in this session."""
+    feedback = run.session.get("feedback") or {}
+    said = (Feedback.of(one) for one in feedback.get("said", ()))
+    gone = (Forgotten(str(one["id"]), str(one["at"])) for one in feedback.get("forgotten", ()))
+    learned = run.observe("learned", lambda: _choices(run).learned)
+    forgotten = replace(learned, forgotten=(*learned.forgotten, *gone))
+    return Preferences(forgotten, [one for one in said if one is not None])
+
+
+def _choices(run: RunContext) -> Choices:
+    if not isinstance(run.learned, Choices):
+        run.learned = run.knowledge.choices if isinstance(run.knowledge.choices, Choices) else Choices()
+    return run.learned
+
+
+def words(run: RunContext) -> Sequence[str]:
+    """What the user wants remembered, as they said it."""
+    return of(run).words
+
+
 def at(run: RunContext, shown: Menu) -> Wishes:
     """What is wished at that menu."""
-    return run.preferences.at_menu(run.state.skill, step_of(run), shown.options)
+    return of(run).at_menu(run.state.skill, step_of(run), shown.options)
 
 
 def known(run: RunContext, shown: Menu, where: Situation) -> Situation:
@@ -50,7 +95,7 @@ def known(run: RunContext, shown: Menu, where: Situation) -> Situation:
 
 def threshold(run: RunContext, recommended: Option) -> int:
     """The confidence of recommending such an option among several ways on."""
-    return run.preferences.confidence_threshold(run.state.skill, preferences.decision_type(recommended.label))
+    return of(run).confidence_threshold(run.state.skill, preferences.decision_type(recommended.label))
 
 
 def taken_back(run: RunContext, shown: Menu, option: Option | None) -> bool:
@@ -62,50 +107,56 @@ def taken_back(run: RunContext, shown: Menu, option: Option | None) -> bool:
     return preferences.taken_back(state.decisions, state.rollbacks, _situation(run, shown.options))
 
 
-def last_first(run: RunContext, shown: Menu) -> list[Option]:
-    """The options as a human is shown them: what they never take comes last, and nothing is left out."""
-    late = at(run, shown).last
-    return sorted(shown.options, key=lambda option: option.key in late)
+def shown_last(run: RunContext, shown: Menu) -> Collection[str]:
+    """The keys of what they never take: it is shown last, and nothing is left out."""
+    return at(run, shown).last
 
 
-def menu(run: RunContext, shown: Menu, option: Option) -> Pattern:
+def menu(run: RunContext, shown: Menu, option: Option) -> Json:
     """The choice of an option, as feedback knows it."""
-    return _menu(run, _situation(run, shown.options), option)
+    return _menu(run, _situation(run, shown.options), option).as_dict()
 
 
-def question(run: RunContext, text: str) -> Pattern:
+def question(run: RunContext, text: str) -> Json:
     """That a question is answered without asking anybody, as feedback knows it."""
+    return _question(run, text).as_dict()
+
+
+def _question(run: RunContext, text: str) -> Pattern:
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
     situation = question_situation(run.state.skill, step_of(run), text)
     return Pattern(QUESTION, run.state.skill, step_of(run), situation, ALONE, last[:SAID], run.record.name)
 
 
-def fix(run: RunContext, strategy: str) -> Pattern:
+def fix(run: RunContext, strategy: str) -> Json:
     """That a failed step is fixed in this way, as feedback knows it."""
     situation = fix_situation(run.state.skill, step_of(run))
     said = strategy.replace("_", " ")
-    return Pattern(FIX, run.state.skill, step_of(run), situation, strategy, said, run.record.name)
+    return Pattern(FIX, run.state.skill, step_of(run), situation, strategy, said, run.record.name).as_dict()
 
 
 def unwanted_fixes(run: RunContext) -> frozenset[str]:
     """The ways of fixing this step that are not wanted."""
-    return run.preferences.avoided(fix_situation(run.state.skill, step_of(run)))
+    return of(run).avoided(fix_situation(run.state.skill, step_of(run)))
 
 
 def is_asked(run: RunContext, text: str) -> bool:
     """Whether the person wants to be asked that question."""
-    pattern = question(run, text)
-    return run.preferences.avoids(pattern.situation, pattern.choice)
+    pattern = _question(run, text)
+    return of(run).avoids(pattern.situation, pattern.choice)
 
 
-async def human_chose(run: RunContext, waiting: Waiting, text: str) -> Pattern | None:
-    """A human has answered a menu: remember it, and where it corrects the engine, that too. The choice, as feedback
-    knows it; null where it is no option."""
+async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
+    """See `UserWishes`. The choice of a menu's option is remembered, and where it corrects the engine, that too."""
+    left = await adjustment.heard(run, waiting, text, by)
+    if left is None:
+        return None, None
+    await adjustment.counted(run, waiting, left)
     options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
-    option = questions.choose(text, options) if waiting.purpose == "menu" else None
+    option = questions.choose(left, options) if waiting.purpose == "menu" else None
     if option is None:
-        return None
-    state, now, situation = run.state, run.desk.now(), _situation(run, options)
+        return left, None
+    state, now, situation, kept = run.state, run.desk.now(), _situation(run, options), _choices(run)
     recommended = next((one for one in options if one.key == waiting.data.get("recommended")), None)
     pattern = _menu(run, situation, option)
     choice = Choice(
@@ -113,12 +164,14 @@ async def human_chose(run: RunContext, waiting: Waiting, text: str) -> Pattern |
         plain(recommended.label) if recommended else None,
         preferences.decision_type(recommended.label) if recommended else "", now,
     )  # fmt: skip
-    await run.knowledge.choices.chose(choice)
+    kept.learned = replace(kept.learned, choices=(*kept.learned.choices, choice))
+    await kept.keep(choice)
     automatic = preferences.automatic_before(state.decisions, state.rollbacks, situation)
     for one in preferences.corrected(automatic, pattern, now) or () if automatic is not None else ():
-        await run.knowledge.choices.learn(one)
+        kept.learned = replace(kept.learned, feedback=(*kept.learned.feedback, one))
+        await kept.keep(one)
         run.event("workflow.feedback", id=one.id, kind=one.kind, source=one.source, text=one.text, step=run.record.id)
-    return pattern
+    return left, pattern.as_dict()
 
 
 def step_of(run: RunContext) -> str:

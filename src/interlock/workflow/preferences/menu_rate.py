@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso, seconds
+from interlock.model.json import Json
 from interlock.model.workflow import place_of
 
 KEY = "menus"
@@ -37,7 +38,7 @@ class Admission:
     recent: Sequence[Mapping[str, Any]] = ()
 
 
-def admit(document: dict[str, Any], now: float, *, interval: float = INTERVAL, most: int = CONSECUTIVE) -> Admission:
+def admit(document: Json, now: float, *, interval: float = INTERVAL, most: int = CONSECUTIVE) -> Admission:
     """Ask for the next place of a menu. What was admitted has its place: the next one is `interval` after it."""
     kept = _kept(document)
     if most and int(kept.get("count", 0)) >= most:
@@ -51,7 +52,7 @@ def admit(document: dict[str, Any], now: float, *, interval: float = INTERVAL, m
     return Admission(wait)
 
 
-def presented(document: dict[str, Any], title: str, *, run: str, step: object, at: str) -> None:
+def presented(document: Json, title: str, *, run: str, step: object, at: str) -> None:
     """A menu was put to a human."""
     kept = _kept(document)
     kept["count"] = int(kept.get("count", 0)) + 1
@@ -59,7 +60,7 @@ def presented(document: dict[str, Any], title: str, *, run: str, step: object, a
     kept["recent"] = [*kept.get("recent", ()), entry][-CONSECUTIVE:]
 
 
-def answered(document: dict[str, Any], answer: str, *, run: str) -> None:
+def answered(document: Json, answer: str, *, run: str) -> None:
     """A human has answered the menu that came last from that run."""
     for entry in reversed(_kept(document).get("recent", [])):
         if entry["run"] == run and entry["answer"] is None:
@@ -67,7 +68,7 @@ def answered(document: dict[str, Any], answer: str, *, run: str) -> None:
             return
 
 
-def spoke(document: dict[str, Any]) -> None:
+def spoke(document: Json) -> None:
     """That human has said something else, or acknowledged the pause: the count starts again."""
     kept = _kept(document)
     kept["count"] = 0
@@ -81,7 +82,7 @@ def counting(document: Mapping[str, Any]) -> bool:
     return bool(kept.get("count") or kept.get("paused_at"))
 
 
-def status(document: Mapping[str, Any], now: float) -> dict[str, Any]:
+def status(document: Mapping[str, Any], now: float) -> Json:
     """`{rate_limited, next_available_at, rate_limit_reason}`: whether a menu waits now, until when, and why. During a
     pause the next one is there as soon as it is acknowledged: the moment is that from which on it could be."""
     kept = document.get(KEY) or {}
@@ -101,12 +102,12 @@ def summary(recent: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(recent)} menus in a row were put to you:\n\n" + "\n".join(lines)
 
 
-def _status(limited: bool, until: str | None, reason: str | None) -> dict[str, Any]:
+def _status(limited: bool, until: str | None, reason: str | None) -> Json:
     return {"rate_limited": limited, "next_available_at": until, "rate_limit_reason": reason}
 
 
-def _kept(document: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = document.setdefault(KEY, {})
+def _kept(document: Json) -> Json:
+    kept: Json = document.setdefault(KEY, {})
     return kept
 
 

@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.workflow.engine.checkpoint_pace import UNKNOWN_TIER, batch_size
+from interlock.model.json import Json
+from interlock.workflow.engine.adaptive_settings import BATCH, CONFIDENCE, PROJECT, TIER, UNKNOWN_TIER, Care, batch_size
 from interlock.workflow.preferences import hints, safety
 from interlock.workflow.preferences.hints import plain, wish
 from interlock.workflow.state.document import WorkflowState
@@ -184,12 +185,10 @@ def _whole(word: str) -> int | None:
     return int(word) if re.fullmatch(r"\d{1,6}", word) else None
 
 
-TIER, PROFILE, SETTING, HINT, INLINE, CLEAR = "tier", "profile", "setting", "hint", "inline", "clear"
-BATCH, CONFIDENCE = "batch_size", "confidence"
+PROFILE, SETTING, HINT, INLINE, CLEAR = "profile", "setting", "hint", "inline", "clear"
 LONGEST = 160
 """Characters of a message that says nothing else."""
 
-THOROUGH, QUICK = "thorough", "quick"
 _INLINE = re.compile(r"(?<![\w\]!`])\[(thorough|quick)\](?![(\[:\w`])", re.IGNORECASE)
 _TICKS = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
@@ -336,55 +335,10 @@ def _setting_attempt(said: str) -> str | None:
 
 KEY = "overrides"
 """Where the document of a session keeps them."""
-PROJECT = "project"
 LEVELS = (1, 2, 3, 4)
 """Tiers that differ in what they do; 0 does as 1."""
 
 Said = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Care:
-    """What is in force. `values` has `tier` and `batch_size` (None: all), and `confidence` where somebody names it.
-    `sources` says for each who does: `{method, text}`, where the method is inline, tier, profile, setting, hint or
-    project. `lasting_tier` is the highest of the project's own tier and the one that counts beyond a single operation:
-    what is safety-critical goes by it, and what has to be the same whenever it is asked."""
-
-    values: Mapping[str, int | None]
-    sources: Mapping[str, Mapping[str, str]]
-    lasting_tier: int
-    profile: str | None = None
-
-    @property
-    def tier(self) -> int:
-        """The tier in force."""
-        return int(self.values[TIER] or 0)
-
-    @property
-    def overridden(self) -> bool:
-        """Whether anything said is in force."""
-        return any(one["method"] != PROJECT for one in self.sources.values())
-
-    def as_dict(self) -> dict[str, Any]:
-        """The shape every face shows."""
-        return {
-            name: {"value": "all" if name == BATCH and value is None else value, **self.sources[name]}
-            for name, value in self.values.items()
-        }
-
-    @property
-    def text(self) -> str:
-        """One line for people: each value with whoever names it."""
-        names = {TIER: "tier", BATCH: "batch size", CONFIDENCE: "confidence"}
-        found = self.as_dict()
-        return ", ".join(f"{names[name]} {one['value']} ({_by(one)})" for name, one in found.items())
-
-
-@dataclass
-class _Naming:
-    method: str
-    text: str
-    values: dict[str, int | None] = field(default_factory=dict)
 
 
 def resolved(
@@ -399,28 +353,38 @@ def resolved(
     `operation` is the inline modifier of what is being done; `own_tier` is what the project looks like, where `tier`
     was asked for."""
     project = UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)
-    named: list[_Naming] = []
+    named: list[tuple[str, str, Mapping[str, int | None]]] = []  # the strongest first: who, in which words, what
     if operation is not None and operation in PROFILES:
-        named.append(_profile(PROFILES[operation], _Naming(INLINE, f"[{operation}]")))
+        named.append((INLINE, f"[{operation}]", _names(PROFILES[operation])))
     if TIER in said:
-        named.append(_tier(int(said[TIER]["value"]), _Naming(TIER, str(said[TIER]["text"]))))
-    profile = said.get(PROFILE)
-    found = _known(str(profile["value"]), own or {}) if profile else None
-    if profile and found:
-        named.append(_profile(found, _Naming(PROFILE, str(profile["text"]))))
+        named.append((TIER, str(said[TIER]["text"]), _names(Profile("", int(said[TIER]["value"])))))
+    # A profile that has gone from the project's file since it was named changes nothing.
+    word = str(said[PROFILE]["value"]) if PROFILE in said else ""
+    profile = PROFILES.get(word) or (own or {}).get(word)
+    if profile is not None:
+        named.append((PROFILE, str(said[PROFILE]["text"]), _names(profile)))
     for name, one in (said.get(SETTING) or {}).items():
-        named.append(_Naming(SETTING, str(one["text"]), {name: one["value"]}))
+        named.append((SETTING, str(one["text"]), {name: one["value"]}))
     if HINT in said:
-        named.append(_tier(shifted(project, int(said[HINT]["value"])), _Naming(HINT, str(said[HINT]["text"]))))
-    named.append(_tier(project, _Naming(PROJECT, f"tier {project}")))
+        named.append((HINT, str(said[HINT]["text"]), _names(Profile("", shifted(project, int(said[HINT]["value"]))))))
+    named.append((PROJECT, f"tier {project}", _names(Profile("", project))))
     values: dict[str, int | None] = {}
     sources: dict[str, Mapping[str, str]] = {}
     for name in (TIER, BATCH, CONFIDENCE):
-        who = next((one for one in named if name in one.values), None)
+        who = next((one for one in named if name in one[2]), None)
         if who is not None:
-            values[name], sources[name] = who.values[name], {"method": who.method, "text": who.text}
-    lasting = next(int(one.values[TIER] or 0) for one in named if one.method != INLINE and TIER in one.values)
-    return Care(values, sources, max(project, own_tier or 0, lasting), found.name if found else None)
+            values[name], sources[name] = who[2][name], {"method": who[0], "text": who[1]}
+    lasting = next(int(names[TIER] or 0) for method, _, names in named if method != INLINE and TIER in names)
+    return Care(values, sources, max(project, own_tier or 0, lasting), profile.name if profile else None)
+
+
+def _names(profile: Profile) -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    if profile.tier is not None:
+        found = {TIER: profile.tier, BATCH: batch_size(profile.tier)}
+    if profile.batch_named:
+        found[BATCH] = profile.batch
+    return found if profile.confidence is None else {**found, CONFIDENCE: profile.confidence}
 
 
 def in_force(state: WorkflowState, shared: Said, own: Mapping[str, Profile]) -> Care:
@@ -439,22 +403,25 @@ def shifted(tier: int, by: int) -> int:
     return LEVELS[min(max(place, 0), len(LEVELS) - 1)]
 
 
-def apply(document: dict[str, Any], said: Sequence[Override], *, at: str, by: str) -> None:
+def apply(document: Json, said: Sequence[Override], *, at: str, by: str) -> None:
     """Keep in a session's document what was said; inline modifiers are kept by whoever knows the operation."""
-    kept: dict[str, Any] = document.setdefault(KEY, {})
+    kept: Json = document.setdefault(KEY, {})
     for one in said:
         entry = {"value": one.name if one.kind == PROFILE else one.value, "text": one.text, "by": by, "at": at}
         if one.kind in (TIER, PROFILE, HINT):
             kept[one.kind] = entry
         elif one.kind == SETTING:
             kept[SETTING] = {**kept.get(SETTING, {}), one.name: entry}
+        elif one.kind == CLEAR and one.name in (BATCH, CONFIDENCE):
+            kept[SETTING] = {name: given for name, given in kept.get(SETTING, {}).items() if name != one.name}
         elif one.kind == CLEAR:
-            _clear(kept, one.name)
+            for kind in (one.name,) if one.name else (TIER, PROFILE, SETTING, HINT, INLINE):
+                kept.pop(kind, None)
 
 
-def apply_inline(document: dict[str, Any], run: str, word: str, step: object, *, at: str, by: str) -> None:
+def apply_inline(document: Json, run: str, word: str, step: object, *, at: str, by: str) -> None:
     """Keep that an inline modifier is about that step of that run."""
-    kept: dict[str, Any] = document.setdefault(KEY, {})
+    kept: Json = document.setdefault(KEY, {})
     entry = {"value": word, "step": step, "text": f"[{word}]", "by": by, "at": at}
     kept[INLINE] = {**kept.get(INLINE, {}), run: entry}
 
@@ -467,9 +434,9 @@ def inline_of(said: Said, run: str, step: object) -> str | None:
     return str(found["value"]) if found.get("step") in (None, step) else None
 
 
-def layered(first: Said | None, second: Said | None) -> dict[str, Any]:
+def layered(first: Said | None, second: Said | None) -> Json:
     """Two documents as one: of the same kind the later one counts, of two at the same time the second."""
-    whole: dict[str, Any] = dict(first or {})
+    whole: Json = dict(first or {})
     for kind, entry in (second or {}).items():
         if kind in (SETTING, INLINE):
             whole[kind] = layered(whole.get(kind), entry)
@@ -496,39 +463,3 @@ def unheard(said: Sequence[Override], care: Care) -> str:
             source = care.sources[one.name if one.kind == SETTING else TIER]
             left.append(f"{one.text!r} is kept, and does not count while {source['text']!r} does")
     return "; ".join(left)
-
-
-def _clear(kept: dict[str, Any], what: str) -> None:
-    if what in (BATCH, CONFIDENCE):
-        kept[SETTING] = {name: one for name, one in kept.get(SETTING, {}).items() if name != what}
-    elif what:
-        kept.pop(what, None)
-    else:
-        for kind in (TIER, PROFILE, SETTING, HINT, INLINE):
-            kept.pop(kind, None)
-
-
-def _known(name: str, own: Mapping[str, Profile]) -> Profile | None:
-    # A profile that has gone from the project's file since it was named changes nothing.
-    return PROFILES.get(name) or own.get(name)
-
-
-def _tier(tier: int, naming: _Naming) -> _Naming:
-    naming.values |= {TIER: tier, BATCH: batch_size(tier)}
-    return naming
-
-
-def _profile(profile: Profile, naming: _Naming) -> _Naming:
-    if profile.tier is not None:
-        _tier(profile.tier, naming)
-    if profile.batch_named:
-        naming.values[BATCH] = profile.batch
-    if profile.confidence is not None:
-        naming.values[CONFIDENCE] = profile.confidence
-    return naming
-
-
-def _by(one: Mapping[str, Any]) -> str:
-    if one["method"] == PROJECT:
-        return "the project's"
-    return f"{one['text']!r}"

@@ -30,8 +30,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from interlock.workflow.menus import nesting
+from interlock.model.json import Json
 from interlock.workflow.menus import options as labels
+from interlock.workflow.menus import recognition
 from interlock.workflow.menus.options import Option
 
 NEGATIVE, POSITIVE, PREFERENCE = "negative_pattern", "positive_pattern", "explicit_preference"
@@ -54,7 +55,7 @@ class Pattern:
     said: str = ""
     step_name: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """All fields."""
         return asdict(self)
 
@@ -84,7 +85,7 @@ class Feedback:
             return f"F-{_hash(plain(self.text))[:8]}"
         return f"F-{_hash(self.source, self.pattern.situation, self.pattern.choice)[:8]}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """All fields."""
         pattern = self.pattern.as_dict() if self.pattern is not None else None
         whole = {"id": self.id, "kind": self.kind, "text": self.text}
@@ -208,7 +209,7 @@ def automatic_before(
     if taken_back(decisions, rollbacks, situation):
         return pattern
     since = decisions[list(decisions).index(last) + 1 :]
-    if any(one.get("kind") in ("menu", "question", "next_step") for one in since) or nesting.opens(pattern.choice):
+    if any(one.get("kind") in ("menu", "question", "next_step") for one in since) or recognition.opens(pattern.choice):
         return None
     return pattern
 
@@ -434,9 +435,16 @@ class Preferences:
         counted = [one for one in self._choices if one.at > since]
         return confidence_threshold(counted, skill, type)
 
-    def listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[Json]:
         """Everything that is in force, as every face shows it: `{id, kind, source, text, at}`."""
-        found = [_shown(one, self._overruled(one)) for one in self._feedback.values()]
+        found: list[Json] = []
+        for given in self._feedback.values():
+            pattern = given.pattern
+            text = given.text if pattern is None else f"at {where(pattern)} of {pattern.skill}: {wish(given)}"
+            shown = {"id": given.id, "kind": given.kind, "source": given.source, "at": given.at, "text": text}
+            # Of two that contradict each other the stronger one counts.
+            overruled = pattern is not None and self.about(pattern.situation, pattern.choice) is not given
+            found.append({**shown, "overruled": True} if overruled else shown)
         last = {one.situation: one for one in self._choices}
         found += [
             {"id": one.id, "kind": "choice", "source": "chosen", "at": one.at,
@@ -463,10 +471,6 @@ class Preferences:
         mine = [one for one in known if one.pattern is not None and one.pattern.choice == label]
         return _strongest([*mine, *(_as_pattern(one, situation, label) for one in worded)])
 
-    def _overruled(self, given: Feedback) -> bool:
-        pattern = given.pattern
-        return pattern is not None and self.about(pattern.situation, pattern.choice) is not given
-
 
 def _strongest(found: Sequence[Feedback]) -> Feedback | None:
     """Explicit before implicit, then the latest."""
@@ -487,13 +491,6 @@ def _names(text: str, option: Option) -> bool:
 def _as_pattern(given: Feedback, situation: str, label: str) -> Feedback:
     kind = NEGATIVE if _AGAINST.match(given.text) else POSITIVE
     return Feedback(kind, given.text, Pattern("menu", "", "", situation, label), given.source, given.at)
-
-
-def _shown(one: Feedback, overruled: bool) -> dict[str, Any]:
-    pattern = one.pattern
-    text = one.text if pattern is None else f"at {where(pattern)} of {pattern.skill}: {wish(one)}"
-    found = {"id": one.id, "kind": one.kind, "source": one.source, "at": one.at, "text": text}
-    return {**found, "overruled": True} if overruled else found
 
 
 __all__ = ["LEARNED", "Choice", "Preferences", "Wishes"]

@@ -103,7 +103,7 @@ def attempt_setting(name: object, value: object) -> str | None:
     return SETTINGS[key] if key in SETTINGS and _off(value) else None
 
 
-def in_settings(settings: Mapping[object, object]) -> list[str]:
+def in_settings(settings: Mapping[str, object]) -> list[str]:
     """What settings want to switch off, each once, also those within others."""
     found = (attempt_setting(name, value) for name, value in settings.items())
     return list(dict.fromkeys(one for one in found if one is not None))

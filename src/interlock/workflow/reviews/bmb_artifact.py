@@ -1,15 +1,14 @@
-"""The artifact that a workflow of the builder made: where it is, what belongs to it, and whether it keeps to the
-standard (BMAD-6.4). Reads files below the project, and none beside it.
+"""The artifact that a workflow of the builder made: where it is, whether it keeps to the standard (BMAD-6.4), and which
+validators it has (BMAD-6.1). Reads files below the project, and none beside it.
 
 Agents put what they build in slightly different places (with a folder of its own and without), so it is looked for: the
 files that the maker names or wrote, the latest first, then what lies in the builder's folder of creations.
 
-Which validators an artifact of the builder module has (BMAD-6.1): step files, told apart by their names alone.
-
-For an agent they are the lettered validation steps of the builder's own workflow (`step-08a-plan-traceability.md` …
-`step-08f-sidecar-validation.md`); what their frontmatter calls them is wrong in the first generation. A builder without
-those has others: `v-02a-…` in a folder `steps-v`, files that `parallel-steps` names. A workflow is looked at by the
-validations of `workflow-compliance-check`, a module by the checklist beside the workflow that made it.
+Validators are step files, told apart by their names alone. For an agent they are the lettered validation steps of the
+builder's own workflow (`step-08a-plan-traceability.md` … `step-08f-sidecar-validation.md`); what their frontmatter
+calls them is wrong in the first generation. A builder without those has others: `v-02a-…` in a folder `steps-v`, files
+that `parallel-steps` names. A workflow is looked at by the validations of `workflow-compliance-check`, a module by the
+checklist beside the workflow that made it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from interlock.workflow.engine import steps as documents
@@ -44,8 +43,13 @@ VALIDATING = re.compile(r"(?:^|/)steps-v(?:/|$)")
 CHECKLISTS = ("validation.md", "checklist.md")
 COMPLIANCE = "workflow-compliance-check"
 
+CREATIONS = "bmb_creations_output_folder"
+ENTRIES = 4000  # files of the folder of creations that are looked at
+FILES = 60  # files of one artifact that are checked
+WORKFLOWS = ("workflow.md", "workflow.yaml", "workflow.yml", "SKILL.md")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Validator:
     """One validator: its label (08a), what it looks at ("plan traceability"), and the step that instructs it."""
 
@@ -60,7 +64,7 @@ class Validator:
 
 
 def makes(workflow: Workflow) -> str | None:
-    """What a workflow of the builder makes or changes: an agent, a workflow or a module; null where it makes none."""
+    """What a workflow of the builder makes or changes: an agent, a workflow or a module; None where it makes none."""
     name = workflow.skill.name.lower()
     if workflow.module != BUILDER or not (name == AGENT or MAKES.search(name)):
         return None
@@ -145,14 +149,8 @@ def _validator(step: Step) -> Validator:
     return Validator(label, words.replace("-", " "), step)
 
 
-CREATIONS = "bmb_creations_output_folder"
-ENTRIES = 4000  # files of the folder of creations that are looked at
-FILES = 60  # files of one artifact that are checked
-WORKFLOWS = ("workflow.md", "workflow.yaml", "workflow.yml", "SKILL.md")
-
-
-@dataclass(frozen=True)
-class Artifact:
+@dataclass(frozen=True, slots=True)
+class BmbArtifact:
     """What was made. Paths are from the project's root: `path` its main file, `files` all that belong to it, `plan` the
     plan it was made by ("" without one). `name` is that of its file. `sidecar`: it says that it has one."""
 
@@ -168,9 +166,12 @@ class Artifact:
         return documents.digest(root, [*self.files, *([self.plan] if self.plan else [])])
 
 
-def find(run: RunContext, kind: str) -> Artifact | None:
-    """The artifact of the run, null where there is none to be found."""
-    lying = _lying(run)
+def of_run(run: RunContext) -> BmbArtifact | None:
+    """The artifact of the run, None where there is none to be found."""
+    kind, folder = makes(run.workflow), folder_of(run)
+    if kind is None:
+        return None
+    lying = _below(run.root, folder) if folder else []
     candidates = [*_named(run), *sorted(lying, key=lambda path: _changed_at(run.root, path), reverse=True)]
     main = next((path for path in dict.fromkeys(candidates) if _is_main(run.root, path, kind)), None)
     if main is None:
@@ -179,19 +180,30 @@ def find(run: RunContext, kind: str) -> Artifact | None:
     name = (
         re.sub(r"\.agent\.ya?ml$|\.md$", "", posixpath.basename(main)) if kind == AGENT else posixpath.basename(folder)
     )
-    plan = _plan(lying, name)
+    plans = [path for path in lying if re.match(r"(?:agent|workflow|module|edit)-plan\b", posixpath.basename(path))]
+    own_plans = [path for path in plans if name in posixpath.basename(path)]
+    # The plan it was made by: of that name, else the only one.
+    plan = own_plans[0] if own_plans else plans[0] if len(plans) == 1 else ""
     if kind != AGENT:
-        return Artifact(kind, main, (main, *_parts(run.root, folder, main))[:FILES], name, plan)
+        parts = (path for path in _below(run.root, folder) if path != main)
+        return BmbArtifact(kind, main, (main, *parts)[:FILES], name, plan)
     own = folder if posixpath.basename(folder) == name else posixpath.join(folder, f"{name}-sidecar")
     beside = [path for path in _below(run.root, own) if path != main]
-    return Artifact(kind, main, (main, *beside[: FILES - 1]), name, plan, _has_sidecar(run.root, main, name))
+    return BmbArtifact(kind, main, (main, *beside[: FILES - 1]), name, plan, _has_sidecar(run.root, main, name))
 
 
-def check(root: str, artifact: Artifact) -> Compliance:
+def check(root: str, artifact: BmbArtifact) -> Compliance:
     """All deviations of the artifact from the standard, each field with the file it is in where there are several."""
     names = {posixpath.basename(path) for path in artifact.files}
     issues: list[Issue] = []
-    checked = [path for path in artifact.files if path == artifact.path or _is_part(root, path, artifact.kind)]
+    # Checked by itself are the steps of a workflow; the agents and workflows of a module.
+    parts = {MODULE: (*WORKFLOWS, ".agent.yaml", ".agent.yml"), WORKFLOW: WORKFLOWS}.get(artifact.kind)
+    checked = [
+        path
+        for path in artifact.files
+        if path == artifact.path
+        or (parts is not None and (is_step_file(path) or posixpath.basename(path).endswith(parts)))
+    ]
     for path in checked:
         text = documents.read(root, path)
         whole = os.path.join(root, path)
@@ -238,11 +250,6 @@ def _named(run: RunContext) -> list[str]:
     return [path for path in inside if path and os.path.isfile(os.path.join(run.root, path))]
 
 
-def _lying(run: RunContext) -> list[str]:
-    folder = folder_of(run)
-    return _below(run.root, folder) if folder else []
-
-
 def _below(root: str, folder: str) -> list[str]:
     """The files below a folder, in a steady order; links are not followed."""
     found: list[str] = []
@@ -262,27 +269,6 @@ def _is_main(root: str, path: str, kind: str) -> bool:
         text = documents.read(root, path) if name.endswith(".md") and not path.startswith(f"{FOLDER}/") else ""
         return bool(re.search(r"<agent\b[^>]*\bid=", text))
     return name in ("module.yaml", "module.yml") if kind == MODULE else name in WORKFLOWS
-
-
-def _is_part(root: str, path: str, kind: str) -> bool:
-    """Whether a file is checked by itself: the steps of a workflow; the agents and workflows of a module."""
-    name = posixpath.basename(path)
-    if kind == AGENT:
-        return False
-    if kind == MODULE:
-        return name in WORKFLOWS or is_step_file(path) or name.endswith((".agent.yaml", ".agent.yml"))
-    return name in WORKFLOWS or is_step_file(path)
-
-
-def _parts(root: str, folder: str, main: str) -> Iterable[str]:
-    return (path for path in _below(root, folder) if path != main)
-
-
-def _plan(lying: list[str], name: str) -> str:
-    """The plan it was made by: of that name, else the only one."""
-    plans = [path for path in lying if re.match(r"(?:agent|workflow|module|edit)-plan\b", posixpath.basename(path))]
-    named = [path for path in plans if name in posixpath.basename(path)]
-    return named[0] if named else plans[0] if len(plans) == 1 else ""
 
 
 def _has_sidecar(root: str, path: str, name: str) -> bool:

@@ -9,11 +9,11 @@ human who was shown what it found.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from interlock.workflow import panel
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -25,14 +25,13 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
-from interlock.workflow.party import cast, in_a_step, party_mode_driver, rounds
+from interlock.workflow.party import cast, party_mode_driver, rounds
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import Party, summary
 from interlock.workflow.party.rounds import PARTY_MODE
 from interlock.workflow.reviews import reviewers
 from interlock.workflow.reviews.reviewers import Answer
 
-PERSPECTIVES = 2
 ROUNDS = 2  # of the discussion: a look by oneself, and one at what the others have found
 PATIENCE = 3  # examinations before a human is asked
 FINDINGS = 40
@@ -63,7 +62,7 @@ class PreFinalReview:
     def called_for(self, run: RunContext) -> str | None:
         """From tier 3 on, also where a lower one was asked for; not of Party Mode itself, which leaves no work."""
         tier = run.settings.safety_tier
-        if tier < in_a_step.LARGE or run.workflow.skill.name == PARTY_MODE:
+        if tier < rounds.LARGE or run.workflow.skill.name == PARTY_MODE:
             return None
         return f"tier {tier} demands a review by several perspectives before the end"
 
@@ -76,7 +75,7 @@ class PreFinalReview:
         party = rounds.of(run)
         if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
             party = _new(run, round)
-        return _examined(await rounds.hold(run, party), _rounds(run)[: round - 1], round)
+        return _examined(await rounds.hold(run, party), run.state.rounds_of(PRE_FINAL_REVIEW)[: round - 1], round)
 
 
 def _new(run: RunContext, round: int) -> Party:
@@ -86,20 +85,15 @@ def _new(run: RunContext, round: int) -> Party:
         f"The workflow {state.skill} is about to be closed. Review the whole of what it has made, as it now is in its "
         "files, before it is."
     )
-    party = in_a_step.new(
+    party = rounds.new(
         run, PRE_FINAL_REVIEW, "large work is reviewed before it is closed", topic=cast.REVIEW, problem=problem
     )
     context = "\n\n".join([party.context, *(["The steps that were done:\n" + "\n".join(steps[-40:])] if steps else [])])
-    known = _earlier(_rounds(run))
+    known = _earlier(run.state.rounds_of(PRE_FINAL_REVIEW))
     return replace(
         party, visit=round, questions=QUESTIONS, options=dict(OPTIONS), form=FORM, max_rounds=ROUNDS,
         context="\n\n".join(part for part in (context, known) if part),
     )  # fmt: skip
-
-
-def _rounds(run: RunContext) -> Sequence[Mapping[str, Any]]:
-    rounds: Sequence[Mapping[str, Any]] = run.state.examinations.get(PRE_FINAL_REVIEW, {}).get("rounds", ())
-    return rounds
 
 
 def _earlier(rounds: Sequence[Mapping[str, Any]]) -> str:
@@ -115,33 +109,26 @@ def _earlier(rounds: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _examined(party: Party, rounds: Sequence[Mapping[str, Any]], round: int) -> Examined:
-    said = {agent: one for agent, (one, _) in party_mode_driver.latest(party.rounds).items()}
+    said = {agent: one for agent, (one, _) in party_mode_driver.latest(party).items()}
     verdicts = {agent: verdict_of(one) for agent, one in said.items()}
     followed = reviewers.followed(rounds, _answers(party))
-    findings, further = followed.open[:FINDINGS], followed.open[FINDINGS:]
+    findings = followed.open[:FINDINGS]
     came_to = summary(party)
     details = {
         "perspectives": verdicts,
-        "further": [one.as_dict() for one in further],
-        "closed": [dict(one) for one in followed.closed],
+        **followed.beyond(FINDINGS),
         "discussion": {"exit_reason": party.exit_reason, "rounds": len(party.rounds), "error": party.error},
     }
-    if len(verdicts) < PERSPECTIVES:
-        heard = f"{len(verdicts)} of at least {PERSPECTIVES} perspectives could be heard"
+    if (missed := panel.PRE_FINAL.missed(len(verdicts), len(party.voices))) is not None:
+        heard = f"{len(verdicts)} of at least {panel.PRE_FINAL.quorum} perspectives could be heard"
         why = f"The review needs more: {heard}{f' ({party.error})' if party.error else ''}."
-        return Examined(BLOCKED, why, findings, details)
-    counted = Counter(verdicts.values())
-    most = len(verdicts) / 2
+        return Examined(missed, why, findings, details)
     known = {one.data["id"] for one in reviewers.open_after(rounds)}
     serious = any(
         one.severity == BLOCKING or (one.severity == MAJOR and one.data["id"] in known) for one in followed.open
     )
-    if counted[BLOCKED] > most:
-        verdict = BLOCKED
-    elif counted[APPROVE] > most and not serious:
-        verdict = APPROVE
-    else:
-        verdict = CHANGES
+    verdict = panel.PRE_FINAL.verdict(verdicts.values())
+    verdict = CHANGES if verdict == APPROVE and serious else verdict
     told = ", ".join(f"{agent}: {one.replace('_', ' ')}" for agent, one in verdicts.items())
     if verdict == CHANGES and round >= PATIENCE:
         verdict, told = BLOCKED, f"{told}; {round} rounds of changes have not satisfied it"

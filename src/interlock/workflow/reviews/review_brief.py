@@ -1,11 +1,8 @@
-"""What reviewers of a story are given: the story, what was changed, the criteria, the project's standards, and the
-installed review's own instructions and checklist (BMAD-5.12.2, FR44a).
+"""What reviewers are given: the story, what was changed, the criteria, the project's standards, and the installed
+review's own instructions and checklist (BMAD-5.12.2, FR44a).
 
 Everything is bounded. What does not fit is named by its path: reviewers have the project before them and can read it.
-
-The checklist of a code review: the installed package's own, else ours of as many items, and how it was evaluated.
-
-What a run has changed: by git where the project is in a repository, else by what it is known to have written.
+What a run has changed is told by git where the project is in a repository, else by the run's own snapshots.
 """
 
 from __future__ import annotations
@@ -13,158 +10,30 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.errors import GitFailed
+from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
 from interlock.workflow.engine import steps
-from interlock.workflow.engine.prompts import quoted
+from interlock.workflow.markdown import quoted
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import FOLDER, Package, Skill
 from interlock.workflow.package.variables import is_set
 from interlock.workflow.reviews import reviewers
+from interlock.workflow.reviews.checklist import ITEMS, checklist_text, items_of
 from interlock.workflow.reviews.story import Story
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
-
-ITEMS = (
-    "The story was read whole, and its status allows a review",
-    "Epic and story number are known",
-    "The story's context and notes for its developer were read, or are noted as missing",
-    "The technical specification of its epic was read, or is noted as missing",
-    "Architecture and coding standards of the project were read, as far as there are any",
-    "Languages, frameworks and their versions are known",
-    "What is claimed of libraries and interfaces was checked against their documentation",
-    "Each acceptance criterion was compared with the code that is to meet it",
-    "Each task that is marked as done was found done",
-    "The list of changed files is complete, and nothing else was changed",
-    "Each acceptance criterion has a test; what has none is named",
-    "The tests assert what they claim, and would fail without the change",
-    "Errors and edge cases are handled, or named as missing",
-    "The quality of the changed code was judged: structure, names, duplication",
-    "The security of the changed code and its dependencies was judged",
-    "The outcome was decided: Approve, Changes Requested or Blocked",
-    "Notes of the review were added to the story",
-    "The story's change log has an entry of the review",
-    "The status of the story, and where there is one the project's status file, say what came of it",
-)
-PASS, FAIL, NONE, OPEN = "pass", "fail", "n/a", "not evaluated"
-
-BOX = re.compile(r"^[^\S\n]*[-*][^\S\n]+\[[ xX]?\][^\S\n]+(\S.*)$", re.MULTILINE)
-_WORD = r"(PASS(?:ED)?|FAIL(?:ED)?|PARTIAL|WARN(?:ING)?|N/?A|NOT APPLICABLE)\b\W{0,4}(.*)$"
-LINES = (
-    re.compile(
-        r"^[ \t\r>*|-]*+(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*+[.):|-]++\W{0,6}" + _WORD,
-        re.IGNORECASE | re.MULTILINE,
-    ),
-    re.compile(
-        r"^[ \t\r>*|-]*+(?:\[[ xX]\]\s*)?(\d{1,3})[.)][^\S\n]++[^\n]{3,200}?[:|—–-]\s*\W{0,4}" + _WORD, re.MULTILINE
-    ),
-)
-"""`3. PASS: …`, and `3. What the item says: PASS …`."""
-OURS = (
-    (re.compile(r"\boutcome\b.{0,200}\bdecided\b", re.IGNORECASE), "decided"),
-    (re.compile(r"\bnotes\b.{0,200}\b(?:appended|added)\b", re.IGNORECASE), "notes"),
-    (re.compile(r"\bchange log\b", re.IGNORECASE), "change log"),
-    (re.compile(r"\bsprint status\b|\bstatus updated\b|\bstatus of the story\b", re.IGNORECASE), "status"),
-    (re.compile(r"\bstory saved\b", re.IGNORECASE), "notes"),
-)
-"""Items about what follows from a review: Interlock does that itself, and says so."""
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """One item and how it stands: pass, fail, n/a or not evaluated; `by` are those who looked at it."""
-
-    number: int
-    text: str
-    result: str
-    note: str = ""
-    by: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """All fields."""
-        return {
-            "number": self.number,
-            "text": self.text,
-            "result": self.result,
-            "note": self.note,
-            "by": list(self.by),
-        }
-
-
-def items_of(text: str | None) -> tuple[str, ...]:
-    """The items of a checklist: its open check boxes, in their order."""
-    return tuple(" ".join(found.split()) for found in BOX.findall(text or ""))
-
-
-def checklist_text(items: Sequence[str]) -> str:
-    """The checklist as reviewers are given it."""
-    listed = "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1))
-    return (
-        "Evaluate every item, each on a line of its own, before the JSON block: its number, PASS, FAIL or N/A, and the "
-        "evidence, so: `3. PASS: src/login.py:12 does`. What Interlock does after the review (notes, change log, "
-        f"statuses) is N/A to you.\n\n{listed}"
-    )
-
-
-def evaluated(items: Sequence[str], answers: Mapping[str, str]) -> tuple[Evaluated, ...]:
-    """Every item as the reviewers' answers (label: text) have it: one FAIL outweighs others, a verdict an N/A."""
-    said: dict[int, list[tuple[str, str, str]]] = {}
-    for label, text in answers.items():
-        for number, word, note in (found for line in LINES for found in line.findall(text)):
-            said.setdefault(int(number), []).append((_result(word), " ".join(note.split())[:300], label))
-    return tuple(_one(number, item, said.get(number, [])) for number, item in enumerate(items, 1))
-
-
-def _one(number: int, item: str, said: Sequence[tuple[str, str, str]]) -> Evaluated:
-    for result in (FAIL, PASS, NONE):
-        mine = [one for one in said if one[0] == result]
-        if mine:
-            return Evaluated(number, item, result, mine[0][1], tuple(dict.fromkeys(label for _, _, label in mine)))
-    return Evaluated(number, item, OPEN)
-
-
-def settled(found: Sequence[Evaluated], done: Mapping[str, str]) -> tuple[Evaluated, ...]:
-    """The same with the items about what Interlock did itself: notes, change log, status, decided (name: how it went,
-    "" for not at all)."""
-    return tuple(_ours(one, done) for one in found)
-
-
-def _ours(one: Evaluated, done: Mapping[str, str]) -> Evaluated:
-    name = next((name for pattern, name in OURS if pattern.search(one.text)), None)
-    if name is None or name not in done:
-        return one
-    note = done[name] or "not done: there is no such file, or it could not be written"
-    return Evaluated(one.number, one.text, PASS if done[name] else NONE, note, ("Interlock",))
-
-
-def is_ours(item: str) -> bool:
-    """Whether an item is about what Interlock does itself after a review."""
-    return any(pattern.search(item) for pattern, _ in OURS)
-
-
-def open_items(found: Sequence[Evaluated]) -> list[Evaluated]:
-    """Those that nobody has evaluated."""
-    return [one for one in found if one.result == OPEN]
-
-
-def _result(word: str) -> str:
-    first = word.upper()
-    if first.startswith("PASS"):
-        return PASS
-    return NONE if first.startswith("N") else FAIL
-
+from interlock.workflow.state.snapshots import Snapshots
 
 SECONDS = 30.0
 DIFF = 40_000  # characters of it that are shown; the rest is read in the files
 FILES = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Paths from the project's root, and the difference as git shows it ("" where there is none). `cut`: not all of it.
     `since` is the commit that it is the difference from."""
@@ -176,12 +45,13 @@ class Changes:
 
 
 def of_run(state: WorkflowState, root: str) -> Changes:
-    """What the run has changed so far. Never raises: without git its own records are what there is."""
+    """What the run has changed so far, by git, or by its own snapshots where git keeps nothing of the project. Never
+    raises: without either its own records are what there is."""
     written = [path for record in state.steps.values() for path in record.files]
     own = [path for path in dict.fromkeys([*written, *state.written]) if _counts(path)]
     try:
-        found = _by_git(state, root)
-    except (GitFailed, OSError):
+        found = _by_git(state, root) or _by_snapshots(state, own)
+    except (InterlockError, OSError, ValueError):
         found = None
     if found is None:
         return Changes(tuple(own[:FILES]))
@@ -193,28 +63,23 @@ def _by_git(state: WorkflowState, root: str) -> Changes | None:
     git = Git(root, timeout=SECONDS)
     if git("rev-parse", "--is-inside-work-tree", ok=(0, 128)).text != "true":
         return None
-    untracked = git("ls-files", "--others", "--exclude-standard", "-z", "--", ".").names
-    since = _base(git, state)
+    # What its worktree has taken in of others' work, or the last commit before the run began.
+    since = git.taken_in()
+    if since is None and git.commit_of("HEAD") is not None:
+        before = git("rev-list", "-1", f"--before={state.created_at}", "HEAD").text if state.created_at else ""
+        since = before or "HEAD"
     if since is None:
-        return Changes(tuple(untracked))
+        return None
+    untracked = git("ls-files", "--others", "--exclude-standard", "-z", "--", ".").names
     where = ["--", ".", *(f":(exclude,glob)**/{name}/**" for name in files.OURS), f":(exclude){FOLDER}"]
     changed = git("diff", "--no-renames", "--no-ext-diff", "--name-only", "--relative", "-z", since, *where).names
     diff = git("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", since, *where).out
     return Changes((*changed, *untracked), diff[:DIFF], len(diff) > DIFF, since)
 
 
-def _base(git: Git, state: WorkflowState) -> str | None:
-    """The commit that the run began from: its first checkpoint's, else the last one before it began."""
-    for checkpoint in state.checkpoints[:1]:
-        commit = checkpoint.get("files", {}).get("commit")
-        if checkpoint.get("id") == "cp-1" and isinstance(commit, str) and git.commit_of(commit):
-            return commit
-    if git.commit_of("HEAD") is None:
-        return None
-    if state.created_at is None:
-        return "HEAD"
-    before = git("rev-list", "-1", f"--before={state.created_at}", "HEAD").text
-    return before or "HEAD"
+def _by_snapshots(state: WorkflowState, own: Sequence[str]) -> Changes | None:
+    found = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id).since_first(own)
+    return None if found is None else Changes(tuple(found))
 
 
 def _counts(path: str) -> bool:
@@ -251,7 +116,7 @@ Believe no claim: compare each with the code. Read every changed file, and what 
 - Change no file, ask nobody, launch nobody. You may run what changes nothing, such as the tests."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Installed:
     """The review that the package brings along; without one all is ours."""
 
@@ -262,7 +127,8 @@ class Installed:
 
 def installed(package: Package, module: str) -> Installed:
     """The code review of the package, of the same module where it has one."""
-    skill = _skill(package, module)
+    found = [one for one in package.of_type("workflows") if is_review(one)]
+    skill = next((one for one in found if one.module == module), found[0] if found else None)
     if skill is None:
         return Installed()
     workflow = workflows.read(package, skill)
@@ -278,11 +144,6 @@ def installed(package: Package, module: str) -> Installed:
 def is_review(skill: Skill) -> bool:
     """Whether a skill is a code review by itself."""
     return skill.name.endswith("code-review")
-
-
-def _skill(package: Package, module: str) -> Skill | None:
-    found = [one for one in package.of_type("workflows") if is_review(one)]
-    return next((one for one in found if one.module == module), found[0] if found else None)
 
 
 def standards(package: Package, module: str) -> tuple[str, list[str]]:
@@ -319,30 +180,33 @@ def brief(
     context, named = standards(package, module)
     config = package.config(module)
     settings = "\n".join(f"- {name}: {config[name]}" for name in SETTINGS if is_set(config.get(name)))
+    if story is None:
+        said = f"What the developer was asked:\n\n{quoted(asked[:STORY])}" if asked.strip() else ""
+        about = f"## The story\n\nNo story file was found. Judge the change by what it claims to be.\n\n{said}".rstrip()
+    else:
+        about = (
+            f"## The story\n\n`{story.path}`, status {story.status or 'unknown'}:\n\n{quoted(story.text[:STORY])}\n\n"
+            f"## Acceptance criteria\n\n{story.criteria or 'The story names none; that is an issue of its own.'}"
+        )
+    instructions = (
+        f"## The project's own instructions for a review\n\nOf {own.name}; carry them out as far as they are about "
+        "looking and judging. Interlock presents what you find, has it fixed, and updates story and statuses: leave "
+        "out what asks the user, changes files, or launches others.\n\n"
+        f"{quoted(own.instructions[:INSTRUCTIONS])}"
+    )
     parts = [
         f"# Code review: {story.key if story else skill}",
         MANNER,
-        _story(story, asked),
+        about,
         _changed(changes, story),
         f"## Project standards\n\n{settings}".rstrip(),
         f"Documents that set them (read those that bear on this change): {', '.join(named)}" if named else "",
         f"From the project's context:\n\n{quoted(context[:STANDARD])}" if context.strip() else "",
-        _instructions(own),
+        instructions if own.instructions else "",
         f"## Checklist\n\n{checklist_text(own.items)}",
         before,
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _story(story: Story | None, asked: str) -> str:
-    if story is None:
-        said = f"What the developer was asked:\n\n{quoted(asked[:STORY])}" if asked.strip() else ""
-        return f"## The story\n\nNo story file was found. Judge the change by what it claims to be.\n\n{said}".rstrip()
-    criteria = story.criteria or "The story names none; that is an issue of its own."
-    return (
-        f"## The story\n\n`{story.path}`, status {story.status or 'unknown'}:\n\n{quoted(story.text[:STORY])}\n\n"
-        f"## Acceptance criteria\n\n{criteria}"
-    )
 
 
 def _changed(changes: Changes, story: Story | None) -> str:
@@ -360,17 +224,6 @@ def _changed(changes: Changes, story: Story | None) -> str:
         fence = "`" * 4
         parts.append(f"The difference from {changes.since}:\n\n{fence}diff\n{changes.diff}\n{fence}{more}")
     return "\n\n".join(parts)
-
-
-def _instructions(own: Installed) -> str:
-    if not own.instructions:
-        return ""
-    return (
-        f"## The project's own instructions for a review\n\nOf {own.name}; carry them out as far as they are about "
-        "looking and judging. Interlock presents what you find, has it fixed, and updates story and statuses: leave "
-        "out what asks the user, changes files, or launches others.\n\n"
-        f"{quoted(own.instructions[:INSTRUCTIONS])}"
-    )
 
 
 def before(rounds: Sequence[Mapping[str, Any]], answer: str, advice: str) -> str:

@@ -1,30 +1,32 @@
 """Several reviewers of one piece of work: what they are asked, what they answer, and what it comes to (FR23b).
 
-`fork` gives all of them the same context and each another emphasis. None knows of the others or of what they found, so
-that nobody agrees with somebody; `merge` brings their findings together once all have answered.
+`fork` gives all of them the same context and each another emphasis. None knows of the others or of what they found.
 
-Nothing that was found is forgotten: what a reviewer says in several answers is taken together (`combined`), and over
-the rounds a finding stays open until a reviewer gives a verdict on that very finding (`followed`). Everything here is
-pure: the dispatcher runs the assignments.
+No finding is forgotten: the answers of a reviewer are taken together (`combined`), and over the rounds a finding stays
+open until a reviewer gives a verdict on that very finding (`followed`). Everything here is pure.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator
+
+from interlock.model.json import Json
+from interlock.workflow import panel
 from interlock.workflow.agents.assignment import CODE_REVIEW, NORMAL, Assignment
 from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
 from interlock.workflow.entry import verdicts
+from interlock.workflow.panel import AnswerModel, Text, called, objects, place_of, plain, tables_of, text_of, words_of
 
 LABEL = "reviewer-"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Emphasis:
     """What one reviewer looks at above all. `name` goes into its label: "reviewer-security"."""
 
@@ -84,6 +86,7 @@ CLOSING = {
     **dict.fromkeys(("withdrawn", "withdraw", "retracted", "invalid", "not a problem", "false positive"), WITHDRAWN),
 }
 MOST = 200  # findings of one answer
+_FENCE = re.compile(r"```[a-z]*[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 LOOKED = 100_000  # characters at an answer's end that are read
 
 
@@ -109,26 +112,34 @@ def fork(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class FindingVerdict:
+class FindingVerdict(AnswerModel):
     """A verdict on one finding that was reported before, named by its id or its title: fixed, open or withdrawn."""
 
-    finding: str
-    verdict: str
-    why: str = ""
+    finding: Text = called("finding", "id", "title")
+    verdict: Annotated[str, BeforeValidator(lambda said: CLOSING.get(plain(text_of(said)), STILL_OPEN))] = STILL_OPEN
+    why: Text = ""
 
     def concerns(self, one: Finding) -> bool:
         """Whether it is about that finding."""
-        return self.finding.casefold() == str(one.data.get("id", "")).casefold() or _words(self.finding) == _words(
+        return self.finding.casefold() == str(one.data.get("id", "")).casefold() or words_of(self.finding) == words_of(
             one.title
         )
 
 
-@dataclass(frozen=True)
+class FindingSaid(AnswerModel):
+    """A finding as a reviewer writes it."""
+
+    severity: Annotated[str, BeforeValidator(lambda said: SAID.get(plain(text_of(said)), MAJOR))] = MAJOR
+    title: Text = called("title", "issue", "description", "message")
+    location: Text = called("location", "file", "path")
+    line: Annotated[int | None, BeforeValidator(lambda said: said if type(said) is int else None)] = None
+    fix: Text = called("fix", "suggestion", "recommendation")
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reviewer answered. Not `readable`: there was no block of the form, so nothing is known about its
-    findings; ask it again. `verdict` is as it was printed, "" where it was not; `earlier` are verdicts on findings that
-    were reported before."""
+    """What a reviewer answered. Not `readable`: nothing is known about its findings; ask it again. `verdict` is as it
+    was printed, "" where it was not; `earlier` are verdicts on findings that were reported before."""
 
     readable: bool
     findings: tuple[Finding, ...] = ()
@@ -139,36 +150,43 @@ class Answer:
 
 def answer(text: str, label: str = "") -> Answer:
     """All blocks with findings in `text`, whatever stands around them; a bare list of findings counts too."""
-    said: list[Answer] = []
-    for found in _blocks(text[-LOOKED:]):
-        listed = found.get("findings") if isinstance(found, dict) else found
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+    text = text[-LOOKED:]
+    said = [
+        Answer(
+            True,
+            findings_of(block["findings"], label),
+            text_of(block.get("verdict")).casefold(),
+            text_of(block.get("summary")),
+            verdicts_of(block.get("earlier")),
+        )
+        for _, block in objects(text, ("findings",))
+        if isinstance(block["findings"], list) and all(isinstance(one, dict) for one in block["findings"])
+    ]
+    if said:
+        return combined(said)
+    for bare in (*reversed(_FENCE.findall(text)), text):
+        try:
+            listed = json.loads(bare)
+        except (ValueError, RecursionError):
             continue
         findings = findings_of(listed, label)
-        if isinstance(found, dict):
-            words = _word(found, "verdict").casefold(), _word(found, "summary")
-            said.append(Answer(True, findings, *words, verdicts_of(found.get("earlier"))))
-        elif not said and (findings or not listed):
+        if findings or listed == []:
             return Answer(True, findings)
-    return combined(said[::-1]) if said else Answer(False)
+    return Answer(False)
 
 
 def findings_of(listed: object, label: str = "") -> tuple[Finding, ...]:
     """The findings of a list as agents write it."""
-    tables = (
-        [one if isinstance(one, dict) else {"title": one} for one in listed[:MOST]] if isinstance(listed, list) else []
-    )
-    return tuple(one for one in (_finding(given, label) for given in tables) if one is not None)
+    found = []
+    for one in map(FindingSaid.model_validate, tables_of(listed)[:MOST]):
+        place = f"{one.location}:{one.line}" if one.line and one.location and ":" not in one.location else one.location
+        found.append(Finding(one.severity, one.title, place, one.fix, (label,) if label else ()))
+    return tuple(one for one in found if one.title)
 
 
 def verdicts_of(listed: object) -> tuple[FindingVerdict, ...]:
     """The verdicts on earlier findings of a list as agents write it. What is neither fixed nor withdrawn is open."""
-    tables = [one for one in listed[:MOST] if isinstance(one, dict)] if isinstance(listed, list) else []
-    return tuple(
-        FindingVerdict(name, CLOSING.get(_plain(_word(one, "verdict")), STILL_OPEN), _word(one, "why"))
-        for one in tables
-        if (name := _word(one, "finding") or _word(one, "id") or _word(one, "title"))
-    )
+    return tuple(one for one in map(FindingVerdict.model_validate, tables_of(listed)[:MOST]) if one.finding)
 
 
 def combined(answers: Sequence[Answer]) -> Answer:
@@ -179,8 +197,7 @@ def combined(answers: Sequence[Answer]) -> Answer:
         gone = [given for given in one.earlier if given.verdict == WITHDRAWN]
         findings = [kept for kept in findings if not any(given.concerns(kept) for given in gone)]
         findings += [given for given in one.findings if given not in findings]
-    strictness = {verdicts.BLOCKED: 2, verdicts.CHANGES: 1}
-    strictest = max((one.verdict for one in answers), key=lambda one: strictness.get(verdicts.of_word(one) or "", 0))
+    strictest = max((one.verdict for one in answers), key=lambda one: panel.strictness(verdicts.of_word(one)))
     summary = next((one.summary for one in answers if one.summary), "")
     return Answer(True, tuple(findings), strictest, summary, tuple(given for one in answers for given in one.earlier))
 
@@ -193,6 +210,10 @@ class Followed:
     open: tuple[Finding, ...]
     closed: tuple[Mapping[str, Any], ...] = ()
     unjudged: tuple[str, ...] = ()
+
+    def beyond(self, most: int) -> Json:
+        """What a round keeps beside its first `most` open findings."""
+        return {"further": [one.as_dict() for one in self.open[most:]], "closed": [dict(one) for one in self.closed]}
 
 
 OF_EVIDENCE = ("evidence",)
@@ -217,12 +238,15 @@ def followed(rounds: Sequence[Mapping[str, Any]], answers: Mapping[str, Answer])
     """What is open after the reviewers' answers by label: what they have found, and of what earlier rounds found all
     that no verdict closes. Of several verdicts on a finding the strictest counts, and reporting it again keeps it open.
     """
-    found = list(merge({label: one.findings for label, one in answers.items()}))
+    found = list(panel.merge({label: one.findings for label, one in answers.items()}))
     earlier = open_after(rounds)
     open_, closed, unjudged = [], [], []
     for one in earlier:
         id = str(one.data["id"])
-        again = [new for new in found if _again(one, new)]
+        # Reported again is what names the same file in the same words; lines have moved. In other words it is another
+        # finding, and the open one is asked about.
+        spot = words_of(one.title), place_of(one.location)[0]
+        again = [new for new in found if (words_of(new.title), place_of(new.location)[0]) == spot]
         found = [new for new in found if new not in again]
         given = [(label, said) for label, answer in answers.items() for said in answer.earlier if said.concerns(one)]
         if given and not again and all(said.verdict != STILL_OPEN for _, said in given):
@@ -237,141 +261,10 @@ def followed(rounds: Sequence[Mapping[str, Any]], answers: Mapping[str, Answer])
         open_.append(replace(one, severity=worst.severity, found_by=tuple(by_all)))
     number = max(highest(rounds), *(int(str(one.data["id"])[1:]) for one in earlier), 0)
     open_ += [replace(one, data={**one.data, "id": f"F{n}"}) for n, one in enumerate(found, number + 1)]
-    return Followed(tuple(sorted(open_, key=_order)), tuple(closed), tuple(unjudged))
+    return Followed(tuple(sorted(open_, key=panel.order)), tuple(closed), tuple(unjudged))
 
 
 def highest(rounds: Sequence[Mapping[str, Any]]) -> int:
     """The highest number of a finding in any round."""
     kept = (one for round in rounds for name in ("findings", "further", "closed") for one in round.get(name, ()))
     return max((int(one["id"][1:]) for one in kept if re.fullmatch(r"F\d{1,9}", str(one.get("id", "")))), default=0)
-
-
-def _again(one: Finding, new: Finding) -> bool:
-    """Whether a later round reports an open finding again: in the same file, in the same words; lines have moved. In
-    other words it is another finding, and the open one is asked about."""
-    return _words(one.title) == _words(new.title) and _place(one.location)[0] == _place(new.location)[0]
-
-
-def merge(found: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
-    """The findings of all reviewers by label, the worst first, each once.
-
-    Two are the same where they name the same place and say it in similar words: the worst severity counts, `found_by`
-    names all who found it, and a fix that any of them gives is kept. The order of the reviewers makes no difference.
-    """
-    given = [
-        replace(one, found_by=tuple(sorted({*one.found_by, label} - {""})))
-        for label in sorted(found)
-        for one in found[label]
-    ]
-    given.sort(key=_order)
-    clusters: list[list[Finding]] = []
-    for one in given:
-        same = [cluster for cluster in clusters if any(_same(one, other) for other in cluster)]
-        joined = [member for cluster in same for member in cluster]
-        clusters = [cluster for cluster in clusters if cluster not in same]
-        clusters.append([*joined, one])
-    return tuple(sorted((_joined(cluster) for cluster in clusters), key=_order))
-
-
-def _joined(cluster: Sequence[Finding]) -> Finding:
-    first = min(cluster, key=_order)
-    by = sorted({label for one in cluster for label in one.found_by})
-    fix = first.fix or next((one.fix for one in sorted(cluster, key=_order) if one.fix), "")
-    data: dict[str, Any] = {}
-    for one in sorted(cluster, key=_order, reverse=True):
-        data.update(one.data)
-    return replace(first, fix=fix, found_by=tuple(by), data=data)
-
-
-def _order(one: Finding) -> tuple[Any, ...]:
-    rank = SEVERITIES.index(one.severity) if one.severity in SEVERITIES else len(SEVERITIES)
-    path, line = _place(one.location)
-    return (rank, path, line or 0, one.title, one.location, one.fix, one.found_by, sorted(map(str, one.data.items())))
-
-
-NEAR = 3  # lines that two readers of the same spot may be apart
-ALIKE = 0.5  # of the words of two titles together that both have
-_PLACE = re.compile(r"^(?P<path>.*?)(?:[:#]L?|,? *\(?(?:at )?lines? *)(?P<line>\d+)[^/]*$", re.IGNORECASE)
-LONGEST_PLACE = 1000  # characters; more is no path with a line
-_IDLE = frozenset("a an and are as at be by for from has have in is it its no not of on or that the to with".split())
-
-
-def _same(one: Finding, other: Finding) -> bool:
-    """Whether two readers saw one thing. What a reader tells as two things, in other words or places, is two."""
-    path, line = _place(one.location)
-    its_path, its_line = _place(other.location)
-    if path != its_path or (line is None) != (its_line is None):
-        return False
-    if line is not None and its_line is not None and abs(line - its_line) > NEAR:
-        return False
-    words, its_words = _words(one.title), _words(other.title)
-    if set(one.found_by) & set(other.found_by):
-        return words == its_words and line == its_line
-    return words == its_words or len(words & its_words) / len(words | its_words) >= ALIKE
-
-
-def _place(location: str) -> tuple[str, int | None]:
-    """(path, line) of a location, as far as it says."""
-    text = location.strip().strip("`'\"")
-    matched = _PLACE.match(text) if len(text) <= LONGEST_PLACE else None
-    path, line = (matched["path"], int(matched["line"][:9])) if matched else (text, None)
-    return path.strip().replace("\\", "/").removeprefix("./").strip("`'\"").casefold(), line
-
-
-def _words(title: str) -> frozenset[str]:
-    words = re.findall(r"\w+", title.casefold())
-    return frozenset(word.removesuffix("s") for word in words if word not in _IDLE) or frozenset(words)
-
-
-def _finding(given: Mapping[str, Any], label: str) -> Finding | None:
-    title = _word(given, "title") or _word(given, "issue") or _word(given, "description") or _word(given, "message")
-    if not title:
-        return None
-    severity = SAID.get(_plain(_word(given, "severity")), MAJOR)
-    location = _word(given, "location") or _word(given, "file") or _word(given, "path")
-    line = given.get("line")
-    if isinstance(line, int) and not isinstance(line, bool) and location and ":" not in location:
-        location = f"{location}:{line}"
-    fix = _word(given, "fix") or _word(given, "suggestion") or _word(given, "recommendation")
-    return Finding(severity, title, location, fix, (label,) if label else ())
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[^a-z]+", " ", word.casefold()).strip()
-
-
-def _word(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    return " ".join(str(value).split())[:2000] if isinstance(value, (str, int, float)) else ""
-
-
-_FENCE = re.compile(r"```[a-z]*[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_TRAILING = re.compile(r",(\s*[}\]])")
-_BLOCKS = 8  # lists of findings that are tried
-_OPENERS = 12  # brackets before each that may begin its block
-
-
-def _blocks(text: str) -> Iterator[Any]:
-    """Whatever in the text may be such a block, the last first."""
-    openers = [match.start() for match in re.finditer("{", text)]
-    named = [match.start() for match in re.finditer('"findings"', text)]
-    for place in reversed(named[-_BLOCKS:]):
-        before = openers[: bisect(openers, place)]
-        for at in reversed(before[-_OPENERS:]):
-            found = _parsed(text[at:])
-            if isinstance(found, dict) and "findings" in found:
-                yield found
-                break
-    for body in reversed(_FENCE.findall(text)[-_BLOCKS:]):
-        yield _parsed(body.strip())
-    yield _parsed(text.strip())
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value that `text` begins with, None where it begins with none; a comma too many is forgiven."""
-    for attempt in (text, _TRAILING.sub(r"\1", text)):
-        try:
-            return json.JSONDecoder(strict=False).raw_decode(attempt)[0]
-        except (ValueError, RecursionError):
-            continue
-    return None

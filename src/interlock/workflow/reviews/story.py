@@ -6,18 +6,16 @@ package's own review writes: notes, a line of the change log, the status. Everyt
 
 from __future__ import annotations
 
+import glob
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.errors import NotFound
-from interlock.storage.files import locked_directory
 from interlock.workflow.engine import steps
-from interlock.workflow.errors import StateConflict
-from interlock.workflow.state import files, status_file
+from interlock.workflow.state import status_file
 from interlock.workflow.state.document import WorkflowState
 
 FILE = re.compile(r"^(?:story-)?\d+[-.]\d+[-.].*\.md$", re.IGNORECASE)
@@ -28,11 +26,10 @@ STATUS = re.compile(r"^([^\w\n]*+Status[^\w:]*+:[ *_]*)([\w-]+)", re.IGNORECASE 
 NOTES = "Senior Developer Review (AI)"
 READY = ("ready-for-dev", "drafted")
 AT_WORK = ("review", "in-progress")
-TRIES = 3
 PATH = re.compile(r"`([^`\s]+)`|^[^\S\n]*[-*][^\S\n]+([\w./-]+\.\w+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Story:
     """One story file. `path` is from the project's root, `key` that of the status file."""
 
@@ -64,12 +61,17 @@ class Story:
 
 def section(text: str, name: str) -> str:
     """What stands below the heading that begins with `name`, up to the next one of its level; "" without one."""
-    found = re.search(rf"^(#{{1,6}})[ \t]+\W*{re.escape(name)}\b.*$", text, re.IGNORECASE | re.MULTILINE)
+    start, end = _below(text, rf"\W*{re.escape(name)}\b") or (0, 0)
+    return text[start:end].strip("\n")
+
+
+def _below(text: str, heading: str) -> tuple[int, int] | None:
+    """Where what stands below a heading begins, and where it ends; None without such a heading."""
+    found = re.search(rf"^(#{{1,6}})[ \t]+{heading}.*$", text, re.IGNORECASE | re.MULTILINE)
     if found is None:
-        return ""
-    rest = text[found.end() :]
-    after = re.search(rf"^#{{1,{len(found[1])}}}[ \t]", rest, re.MULTILINE)
-    return (rest[: after.start()] if after else rest).strip("\n")
+        return None
+    after = re.compile(rf"^#{{1,{len(found[1])}}}[ \t]", re.MULTILINE).search(text, found.end())
+    return found.end(), after.start() if after else len(text)
 
 
 def find(
@@ -82,8 +84,11 @@ def find(
     folders = list(dict.fromkeys(posixpath.dirname(one) for one in status_file.paths(root, config)))
     paths += [path for one in named if NUMBER.match(one) for path in _numbered(root, folders, one)]
     paths += [one for one in written if FILE.match(posixpath.basename(one))]
-    key = _at_work(root, config) if guess else None
-    if key is not None:
+    statuses = sprint(root, config) if guess else {}
+    at_work = [key for status in AT_WORK for key, its in statuses.items() if its == status and KEY.match(key)]
+    # Two at once leave it open which one is meant.
+    if at_work and (len(at_work) == 1 or statuses[at_work[0]] == AT_WORK[0]):
+        key = at_work[0]
         paths += [steps.relative(root, posixpath.join(folder, f"{key}.md")) for folder in folders]
     found = next(iter(steps.existing(root, [one for one in paths if one])), None)
     return Story(found, steps.read(root, found)) if found else None
@@ -113,11 +118,13 @@ def of_run(state: WorkflowState, root: str, config: Mapping[str, Any], *, guess:
     return find(root, named, [*written, *state.documents, *state.written], config, guess=guess)
 
 
-def _at_work(root: str, config: Mapping[str, Any]) -> str | None:
-    statuses = sprint(root, config)
-    at_work = [key for status in AT_WORK for key, its in statuses.items() if its == status and KEY.match(key)]
-    # Two at once leave it open which one is meant.
-    return at_work[0] if len(at_work) == 1 or (at_work and statuses[at_work[0]] == AT_WORK[0]) else None
+def records(root: str, values: Mapping[str, str]) -> list[str]:
+    """The records of a story of a spec (6.12), from the project's root; none where the run names no such story."""
+    folder, id = values.get("spec_folder"), values.get("story_id")
+    if not folder or not id:
+        return []
+    pattern = os.path.join(glob.escape(os.path.join(root, folder)), "stories", f"{glob.escape(id)}-*.md")
+    return sorted(os.path.relpath(one, root) for one in glob.glob(pattern))
 
 
 def sprint(root: str, config: Mapping[str, Any]) -> dict[str, str]:
@@ -131,39 +138,9 @@ def sprint_path(root: str, config: Mapping[str, Any]) -> str | None:
     return next((one for one in paths if os.path.isfile(one)), None)
 
 
-def next_ready(root: str, config: Mapping[str, Any], done: str = "") -> str | None:
-    """The next story that is ready to be developed, in the order of the status file; None where none is."""
-    return next((key for key in all_ready(root, config) if key != done), None)
-
-
 def all_ready(root: str, config: Mapping[str, Any]) -> list[str]:
     """The stories that are ready to be developed, in the order of the status file."""
     return [key for key, its in sprint(root, config).items() if its in READY and KEY.match(key)]
-
-
-def write(path: str, change: Callable[[str], str], *, between: Callable[[], None] = lambda: None) -> str:
-    """Change a story file, absolute, as it is now; its text afterwards. `between` is called after each reading.
-
-    Raises:
-        StateConflict: it was changed by somebody else at each of three tries; nothing was written.
-        NotFound, StorageError: it is gone, or cannot be written.
-        UnicodeDecodeError: it is no text.
-    """
-    for _ in range(TRIES):
-        before = files.get(path)
-        if before is None:
-            raise NotFound(f"{path} does not exist; nothing was written.", path=path)
-        after = change(before.decode("utf-8"))
-        between()
-        if after.encode() == before:
-            return after
-        with locked_directory(os.path.dirname(path)):
-            if files.get(path) == before:
-                files.put(path, after.encode(), os.stat(path).st_mode & 0o7777)
-                return after
-    raise StateConflict(
-        f"{path} was changed by somebody else at each of {TRIES} tries; nothing was written. Try again.", path=path
-    )
 
 
 def with_notes(text: str, title: str, notes: Sequence[str], change: str, status: str | None) -> str:
@@ -173,17 +150,15 @@ def with_notes(text: str, title: str, notes: Sequence[str], change: str, status:
         return text
     if status is not None:
         text = STATUS.sub(lambda found: f"{found[1]}{status}", text, count=1)
-    text = _append(text, "Change Log", f"- {change}", level="##", only_where_there=True)
-    return _append(text, NOTES, "\n".join([heading, "", *notes]), level="##")
+    text = _append(text, "Change Log", f"- {change}", made=False)
+    return _append(text, NOTES, "\n".join([heading, "", *notes]))
 
 
-def _append(text: str, name: str, lines: str, *, level: str, only_where_there: bool = False) -> str:
-    found = re.search(rf"^(#{{1,6}})[ \t]+\W*{re.escape(name)}.*$", text, re.IGNORECASE | re.MULTILINE)
-    if found is None:
-        return text if only_where_there else f"{text.rstrip()}\n\n{level} {name}\n\n{lines}\n"
-    rest = text[found.end() :]
-    after = re.search(rf"^#{{1,{len(found[1])}}}[ \t]", rest, re.MULTILINE)
-    end = found.end() + (after.start() if after else len(rest))
-    head, tail = text[:end].rstrip(), text[end:]
+def _append(text: str, name: str, lines: str, *, made: bool = True) -> str:
+    """`text` with lines more below a heading, which is made where there is none."""
+    place = _below(text, rf"\W*{re.escape(name)}")
+    if place is None:
+        return f"{text.rstrip()}\n\n## {name}\n\n{lines}\n" if made else text
+    head, tail = text[: place[1]].rstrip(), text[place[1] :]
     gap = "\n" if head.splitlines()[-1].lstrip().startswith(("-", "*")) and lines.startswith("-") else "\n\n"
     return f"{head}{gap}{lines}\n" + (f"\n{tail}" if tail.strip() else "")

@@ -1,10 +1,7 @@
-"""What one validator found, as it says it (BMAD-6.1, 6.4.3).
+"""What a validator is told, and what it found, as it says it (BMAD-6.1, 6.4.3).
 
-It is asked for one JSON object at its end. Agents wrap it in fences, forget it, call things by other names: an answer
-without it is read as the report that the step itself asks for (counts, and the items under FAILURES and WARNINGS).
-What says nothing at all is no answer: the validator has failed.
-
-What a validator is told: its step as its instructions, but to read and report only, and the form of its result.
+It is asked for one JSON object at its end. An answer without it is read as the report that the step itself asks for:
+counts, the items under FAILURES and WARNINGS, a verdict. What says nothing at all is no answer: the validator failed.
 """
 
 from __future__ import annotations
@@ -12,17 +9,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated
 
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+
+from interlock.model.json import Json
 from interlock.workflow.engine import prompts, steps
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.entry import verdicts
 from interlock.workflow.menus import menu_participation_engine
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.validators import BLOCKING, MAJOR, MINOR, Issue
-from interlock.workflow.reviews.bmb_artifact import Artifact, Validator
+from interlock.workflow.panel import AnswerModel, Text, called, objects, plain, tables_of
+from interlock.workflow.reviews.bmb_artifact import BmbArtifact, Validator
+from interlock.workflow.reviews.reviewers import SAID
 
 PASSED, ISSUES, FAILED = "passed", "issues", "failed"
 MOST = 50  # findings of one validator
@@ -30,229 +31,174 @@ TEXT = 600  # characters of one field
 SCANNED = 60_000  # characters, from its end, of an answer that are looked through
 
 SEVERITY = {
-    **dict.fromkeys(("blocking", "blocker", "critical", "fatal", "failure", "error"), BLOCKING),
-    **dict.fromkeys(("major", "high", "moderate", "medium"), MAJOR),
-    **dict.fromkeys(("minor", "low", "warning", "info", "note", "suggestion"), MINOR),
+    **SAID,
+    **dict.fromkeys(("failure", "error"), BLOCKING),
+    **dict.fromkeys(("high",), MAJOR),
+    **dict.fromkeys(("warning", "note"), MINOR),
 }
-LISTS = {"findings": None, "issues": None, "failures": BLOCKING, "errors": BLOCKING, "warnings": MINOR}
+LISTS = {"findings": MAJOR, "issues": MAJOR, "failures": BLOCKING, "errors": BLOCKING, "warnings": MINOR}
 KNOWN = frozenset({*LISTS, "status", "blocking_errors", "critical_issues", "major_issues", "minor_issues"})
 SECTION = re.compile(r"^\W*(PASSING CHECKS|WARNINGS|FAILURES)\b", re.IGNORECASE)
 ITEM = re.compile(r"^\s*(?:[-*•✗✘❌⚠✓✔✅]️?|\d+[.)])\s*(.+)$")
 NOTHING = re.compile(r"^\W*(?:none|no (?:failures|warnings|issues)|n/?a)\b", re.IGNORECASE)
-MEND = "Fix what it names."
-BAD = frozenset({"fail", "failed", "failure", "issues", "invalid", "rejected", "non_compliant"})
+BAD = frozenset({"fail", "failed", "failure", "issues", "invalid", "rejected", "non compliant"})
 
 
-@dataclass(frozen=True)
-class ValidatorResult:
+def _shown(value: object) -> str:
+    """A field's text; what is a list or a table is shown as JSON."""
+    empty = value in (None, "", [], {})
+    text = value if isinstance(value, str) else "" if empty else json.dumps(value, ensure_ascii=False, default=str)
+    return text.strip()[:TEXT]
+
+
+def _number(value: object) -> int:
+    """A count; a list is counted."""
+    value = len(value) if isinstance(value, list) else value
+    counts = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1_000_000
+    return int(value) if counts else 0  # type: ignore[call-overload]
+
+
+Shown = Annotated[str, BeforeValidator(_shown)]
+Count = Annotated[int, BeforeValidator(_number)]
+
+
+class IssueSaid(AnswerModel):
+    """An issue as a validator writes it. What it leaves out is said in general, so that every issue says where, what
+    should be, what is, and what to do (BMAD-6.4.3)."""
+
+    severity: Text = called("severity", "level", "priority")
+    field: Shown = called("field", "location", "path", "component", "item")
+    expected: Shown = called("expected", "expected_format", "rule")
+    actual: Shown = called("actual", "actual_value", "problem", "message", "title", "description", "issue", "finding")
+    remediation: Shown = called("remediation", "fix", "suggestion", "remediation_suggestion")
+
+    def issue(self, name: str, severity: str) -> Issue:
+        """It, with that severity where it names none."""
+        return Issue(
+            self.field or name,
+            self.expected or f"what {name} asks for",
+            self.actual or "something else",
+            self.remediation or "Fix what it names.",
+            SEVERITY.get(plain(self.severity), severity),
+        )
+
+
+class ResultSaid(AnswerModel):
+    """What a validator says of the whole, beside its lists."""
+
+    status: Annotated[str, BeforeValidator(lambda said: plain(str(said or "")))] = ""
+    blocking_errors: Count = 0
+    critical_issues: Count = 0
+    major_issues: Count = 0
+    summary: Shown = ""
+
+
+class ValidatorResult(BaseModel):
     """One validator's result. `label` is 08a … 08f, `status` passed, issues or failed; `detail` says why it failed.
     The counts are what it says, and at least what it lists."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     label: str
     name: str
     status: str
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[Issue, ...] = Field(
+        (), validation_alias=AliasChoices("issues", "findings"), serialization_alias="findings"
+    )
     blocking_errors: int = 0
     major_issues: int = 0
     summary: str = ""
     detail: str | None = None
-    seconds: float = field(default=0.0, compare=False)
 
     @property
     def heard(self) -> bool:
         """Whether the validator did its work, whatever it found."""
         return self.status != FAILED
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape it is kept and shown in, however it was come by."""
-        return {
-            "label": self.label,
-            "name": self.name,
-            "status": self.status,
-            "findings": [one.as_dict() for one in self.issues],
-            "blocking_errors": self.blocking_errors,
-            "major_issues": self.major_issues,
-            "summary": self.summary,
-            "detail": self.detail,
-        }
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> ValidatorResult:
-        """The result that `as_dict` gave."""
-        issues = _listed(given, str(given.get("name") or ""))
-        counts = (_number(given, "blocking_errors"), _number(given, "major_issues"))
-        label, name, status = (str(given.get(one) or "") for one in ("label", "name", "status"))
-        detail = given.get("detail")
-        summary = str(given.get("summary") or "")
-        return cls(label, name, status, issues, *counts, summary, str(detail) if detail else None)
+        return self.model_dump(mode="json", by_alias=True)
 
 
-def read(label: str, name: str, text: str, seconds: float = 0.0) -> ValidatorResult:
+def read(label: str, name: str, text: str) -> ValidatorResult:
     """The result in a validator's answer; a failed one where nothing can be read."""
-    found = _last_object(text[-SCANNED:])
+    text = text[-SCANNED:]
+    found = next((one for _, one in reversed(list(objects(text, KNOWN)))), None)
     if found is None:
-        return replace(_report(label, name, text[-SCANNED:]), seconds=seconds)
-    issues = _listed(found, name)
-    blocking = max(_number(found, "blocking_errors", "critical_issues"), _count(issues, BLOCKING))
-    major = max(_number(found, "major_issues"), _count(issues, MAJOR))
-    stated = str(found.get("status") or "").strip().lower().replace(" ", "_")
-    status = ISSUES if issues or blocking or major or stated in BAD else PASSED
-    if status == ISSUES and not (issues or blocking or major):
-        issues = (_unlisted(label, MAJOR, "says that the validation failed, and not why"),)
-        major = 1
-    summary = _short(found.get("summary"), 300) or _summary(blocking, major, issues)
-    return ValidatorResult(label, name, status, issues, blocking, major, summary, seconds=seconds)
+        return _report(label, name, text)
+    said = ResultSaid.model_validate(found)
+    issues = []
+    for key, severity in LISTS.items():
+        listed = map(IssueSaid.model_validate, tables_of(found.get(key)))
+        issues += [one.issue(name, severity) for one in listed if one.field or one.expected or one.actual]
+    counts = max(said.blocking_errors, said.critical_issues), said.major_issues
+    return _result(label, name, issues, counts, said.status if said.status in BAD else "", said.summary[:300])
 
 
-def failed(label: str, name: str, detail: str, seconds: float = 0.0) -> ValidatorResult:
+def failed(label: str, name: str, detail: str) -> ValidatorResult:
     """The result of a validator that could not be heard."""
-    return ValidatorResult(label, name, FAILED, summary=detail[:300], detail=detail[:TEXT], seconds=seconds)
+    return ValidatorResult(label=label, name=name, status=FAILED, issues=(), summary=detail[:300], detail=detail[:TEXT])
 
 
 def combined(first: ValidatorResult, again: ValidatorResult) -> ValidatorResult:
     """What a validator that was asked twice has found in all: its second answer adds to the first."""
     if not (first.heard and again.heard):
-        return again if again.heard else first
-    issues = tuple(dict.fromkeys((*first.issues, *again.issues)))
-    blocking = max(first.blocking_errors, again.blocking_errors, _count(issues, BLOCKING))
-    major = max(first.major_issues, again.major_issues, _count(issues, MAJOR))
-    status = ISSUES if ISSUES in (first.status, again.status) else PASSED
-    summary = again.summary if again.status == status else first.summary
-    return replace(again, status=status, issues=issues, blocking_errors=blocking, major_issues=major, summary=summary)
+        return first if first.heard else again
+    counts = max(first.blocking_errors, again.blocking_errors), max(first.major_issues, again.major_issues)
+    summary = first.summary if (first.status, again.status) == (ISSUES, PASSED) else again.summary
+    return _result(again.label, again.name, list(dict.fromkeys((*first.issues, *again.issues))), counts, "", summary)
 
 
 def counted(result: ValidatorResult) -> tuple[Issue, ...]:
     """Its issues, with one more for each that it counts and does not list."""
-    more = [
-        (BLOCKING, result.blocking_errors - _count(result.issues, BLOCKING)),
-        (MAJOR, result.major_issues - _count(result.issues, MAJOR)),
-    ]
     unlisted = (
         _unlisted(result.label, severity, f"counts one more {severity} issue than it lists")
-        for severity, number in more
-        for _ in range(min(number, MOST))
+        for severity, number in ((BLOCKING, result.blocking_errors), (MAJOR, result.major_issues))
+        for _ in range(min(number - sum(one.severity == severity for one in result.issues), MOST))
     )
     return (*result.issues, *unlisted)
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
-    """The last JSON object in the text that has the shape of an answer, or holds one."""
-    decoder, place, found = json.JSONDecoder(), 0, None
-    while (place := text.find("{", place)) >= 0:
-        try:
-            value, end = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            place += 1
-            continue
-        for one in (value, *(value.values() if isinstance(value, dict) else ())):
-            if isinstance(one, dict) and KNOWN & set(one):
-                found = one
-                break
-        place = end
-    return found
-
-
-def _listed(found: Mapping[str, Any], name: str) -> tuple[Issue, ...]:
-    issues: list[Issue] = []
-    for name, severity in LISTS.items():
-        value = found.get(name)
-        for one in value if isinstance(value, list) else ():
-            issue = _issue(one, severity, name)
-            if issue is not None:
-                issues.append(issue)
-    return tuple(issues[:MOST])
-
-
-def _issue(value: object, severity: str | None, name: str) -> Issue | None:
-    """One finding: an object, by whatever names its fields go, or a plain text. What it leaves out is said in general,
-    so that every issue says where, what should be, what is, and what to do (BMAD-6.4.3)."""
-    if isinstance(value, str) and value.strip():
-        return _plain(value, severity or MAJOR, name)
-    if not isinstance(value, Mapping):
-        return None
-
-    def text(*names: str) -> str:
-        return next((_short(value[name], TEXT) for name in names if value.get(name) not in (None, "", [])), "")
-
-    actual = text("actual", "actual_value", "problem", "message", "title", "description", "issue", "finding")
-    stated = text("severity", "level", "priority").lower()
-    field = text("field", "location", "path", "component", "item")
-    expected = text("expected", "expected_format", "rule")
-    if not (field or expected or actual):
-        return None
-    fix = text("remediation", "fix", "suggestion", "remediation_suggestion")
-    known = SEVERITY.get(stated, severity or MAJOR)
-    return Issue(field or name, expected or _asked(name), actual or "something else", fix or MEND, known)
-
-
-def _plain(text: str, severity: str, name: str) -> Issue:
-    return Issue(name, _asked(name), text.strip()[:TEXT], MEND, severity)
-
-
-def _asked(name: str) -> str:
-    return f"what {name} asks for"
-
-
 def _report(label: str, name: str, text: str) -> ValidatorResult:
     """An answer in words: the counts it gives, the items of its sections, its verdict."""
-    numbers = menu_participation_engine.read(text)
-    listed: list[Issue] = []
+    numbers, verdict = menu_participation_engine.read(text), verdicts.read(text)
+    issues: list[Issue] = []
     section, sections = "", 0
     for line in text.splitlines():
-        heading = SECTION.match(line)
-        if heading:
+        if heading := SECTION.match(line):
             section, sections = heading[1].upper(), sections + 1
             continue
         if re.match(r"^\s*(?:#|\*\*)", line):
             section = ""
         item = ITEM.match(line)
         if item and section in ("FAILURES", "WARNINGS") and not NOTHING.match(item[1]):
-            severity = BLOCKING if section == "FAILURES" else MINOR
-            listed.append(_plain(item[1], severity, name))
-    issues = tuple(listed[:MOST])
-    verdict = verdicts.read(text)
-    blocking, major = max(numbers.blocking_errors, _count(issues, BLOCKING)), numbers.major_issues
-    if verdict is None and not sections and not blocking and not major:
+            issues.append(IssueSaid(actual=item[1]).issue(name, BLOCKING if section == "FAILURES" else MINOR))
+    if verdict is None and not (sections or numbers.blocking_errors or numbers.major_issues):
         return failed(label, name, "its answer cannot be read: it has neither a result nor a verdict")
-    if verdict is not None and verdict.outcome == verdicts.FAILURE and not (blocking or major or issues):
-        issues, major = (_unlisted(label, MAJOR, f"says {verdict.word}, and not why"),), 1
+    bad = verdict.word if verdict is not None and verdict.outcome == verdicts.FAILURE else ""
+    return _result(label, name, issues, (numbers.blocking_errors, numbers.major_issues), bad)
+
+
+def _result(
+    label: str, name: str, issues: Sequence[Issue], counts: tuple[int, int], bad: str, summary: str = ""
+) -> ValidatorResult:
+    """A result; `counts` are the blocking errors and major issues that it states, `bad` its word for a failure."""
+    issues = tuple(issues[:MOST])
+    listed = [sum(one.severity == severity for one in issues) for severity in (BLOCKING, MAJOR, MINOR)]
+    blocking, major = (max(stated, seen) for stated, seen in zip(counts, listed, strict=False))
+    if bad and not (issues or blocking or major):
+        issues, major = (_unlisted(label, MAJOR, f"says {bad}, and not why"),), 1
     status = ISSUES if issues or blocking or major else PASSED
-    return ValidatorResult(label, name, status, issues, blocking, major, _summary(blocking, major, issues))
+    shown = f"{blocking} blocking, {major} major, {listed[2]} minor" if status == ISSUES else "nothing found"
+    return ValidatorResult(
+        label=label, name=name, status=status, issues=issues, blocking_errors=blocking, major_issues=major,
+        summary=summary or shown,
+    )  # fmt: skip
 
 
 def _unlisted(label: str, severity: str, what: str) -> Issue:
     fix = "Look at the whole of what it checks, and fix what does not hold."
     return Issue(f"validator {label}", "a list of what is wrong", f"it {what}", fix, severity)
-
-
-def _number(found: Mapping[str, Any], *names: str) -> int:
-    """The largest count that it states; a list is counted."""
-    best = 0
-    for name in names:
-        value = found.get(name)
-        if isinstance(value, list):
-            value = len(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1_000_000:
-            best = max(best, int(value))
-    return best
-
-
-def _count(issues: tuple[Issue, ...], severity: str) -> int:
-    return sum(one.severity == severity for one in issues)
-
-
-def _summary(blocking: int, major: int, issues: tuple[Issue, ...]) -> str:
-    minor = _count(issues, MINOR)
-    if not (blocking or major or minor):
-        return "nothing found"
-    return f"{blocking} blocking, {major} major, {minor} minor"
-
-
-def _short(value: object, limit: int) -> str:
-    text = (
-        value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    )
-    return text.strip()[:limit]
 
 
 RULES = """\
@@ -280,7 +226,7 @@ FILES = 30  # that are listed
 def prompt(
     run: RunContext,
     validator: Validator,
-    artifact: Artifact,
+    artifact: BmbArtifact,
     all_: Sequence[Validator],
     context: ValidatorResult | None,
 ) -> str:
@@ -290,7 +236,10 @@ def prompt(
     parts = [f"# Validation {validator.label}: {validator.name}", RULES]
     if others:
         parts.append(f"Others look at the rest at the same time: {others}.")
-    parts.append(_work(run, artifact))
+    lines = [f"## The work\n\nThe {artifact.kind} `{artifact.name}`: {os.path.join(run.root, artifact.path)}"]
+    lines += [f"- {path}" for path in artifact.files[1:FILES]]
+    lines += [f"\nThe plan it was made by: {os.path.join(run.root, artifact.plan)}"] if artifact.plan else []
+    parts.append("\n".join(lines))
     if context is not None:
         found = [f"- {one.severity}: {one.field}: {one.actual}" for one in context.issues[:20]]
         listed = "\n".join(found) or "- nothing is wrong there"
@@ -303,15 +252,7 @@ def prompt(
     return "\n\n".join(parts)
 
 
-def _work(run: RunContext, artifact: Artifact) -> str:
-    lines = [f"## The work\n\nThe {artifact.kind} `{artifact.name}`: {os.path.join(run.root, artifact.path)}"]
-    lines += [f"- {path}" for path in artifact.files[1:FILES]]
-    if artifact.plan:
-        lines.append(f"\nThe plan it was made by: {os.path.join(run.root, artifact.plan)}")
-    return "\n".join(lines)
-
-
-def _filled(run: RunContext, step: Step, artifact: Artifact) -> Step:
+def _filled(run: RunContext, step: Step, artifact: BmbArtifact) -> Step:
     """The step with the names of this artifact in the settings that its text refers to."""
     whole = os.path.join(run.root, artifact.path)
     given = {

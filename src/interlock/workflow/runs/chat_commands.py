@@ -7,15 +7,17 @@ such a command is None, and is no business of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
+from interlock.model.json import Json
 from interlock.model.progress import summary
 from interlock.model.question import reply_command
 from interlock.model.workflow import in_force, place_of
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
-from interlock.workflow.party import leaving
+from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
+from interlock.workflow.package.packages import Invocation
+from interlock.workflow.party import rounds
 from interlock.workflow.preferences import overrides, preferences
 from interlock.workflow.preferences.hints import progress_mode
 from interlock.workflow.preferences.overrides import Blocked
@@ -38,36 +40,6 @@ WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 CONFIRMED = re.compile(r"[,;:.]\s*(?:yes|confirmed?|do it)\W*$", re.IGNORECASE)
 
 
-class Runs(Protocol):
-    """The verbs of a team that a command needs; see `client_workflow.WorkflowRuns`."""
-
-    def start_workflow(self, skill: str) -> dict[str, Any]:
-        """Begin a run."""
-
-    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
-        """One run."""
-
-    def cancel_workflow(self, run: str | None = None) -> dict[str, Any]:
-        """Call it off."""
-
-    def resume_workflow(self, run: str | None = None) -> dict[str, Any]:
-        """Take it up again."""
-
-    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
-        """What it can be rolled back to."""
-
-    def rollback_workflow(
-        self, run: str | None = None, *, to: str | int | None = None, dry_run: bool = False
-    ) -> dict[str, Any]:
-        """Roll it back."""
-
-    def adjust_workflow(self, said: str = "", run: str | None = None, *, session: str | None = None) -> dict[str, Any]:
-        """Say how careful or talkative it is."""
-
-    def workflow_feedback(self, text: str, *, run: str | None = None) -> dict[str, Any]:
-        """Say what was good or bad about its last decision."""
-
-
 @dataclass(frozen=True)
 class ChatCommand:
     """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback`, `adjust`
@@ -88,7 +60,7 @@ def chat_command(text: str) -> ChatCommand | None:
     if isinstance(invoked, Invocation):
         refused = overrides.understood(overrides.inline(invoked.arguments)[1])
         if isinstance(refused, Blocked):
-            return ChatCommand(INVALID, _refused(refused))
+            return ChatCommand(INVALID, f"{refused.error.message} ({refused.code})")
         return ChatCommand(RUN, invoked.text, invoked.arguments)
     if isinstance(invoked, Malformed):
         return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
@@ -98,9 +70,17 @@ def chat_command(text: str) -> ChatCommand | None:
     if modifier is not None and left:
         found = _short(left)
         return replace(found, modifier=modifier) if found is not None and found.kind == RESUME else None
-    if leaving.alone(message) is not None:
+    if rounds.exit_alone(message) is not None:
         return ChatCommand(LEAVE, message)
-    return _short(message) or _adjusting(message)
+    found = _short(message)
+    if found is not None or progress_mode(message) is not None:
+        return found or ChatCommand(ADJUST, message)
+    # A wish that is refused is a command too, so that it is explained.
+    said = overrides.understood(message)
+    if said is None:
+        return None
+    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != overrides.INLINE for one in said)
+    return ChatCommand(ADJUST, message, precise=precise)
 
 
 def _short(message: str) -> ChatCommand | None:
@@ -113,56 +93,54 @@ def _short(message: str) -> ChatCommand | None:
     return next((ChatCommand(kind) for kind, pattern in WORDS if pattern.fullmatch(message)), None)
 
 
-def _adjusting(message: str) -> ChatCommand | None:
-    """A wish about care or progress. One that is refused is a command too, so that it is explained."""
-    if progress_mode(message) is not None:
-        return ChatCommand(ADJUST, message)
-    said = overrides.understood(message)
-    if said is None:
-        return None
-    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != overrides.INLINE for one in said)
-    return ChatCommand(ADJUST, message, precise=precise)
+def _begun(team: Any, command: ChatCommand, run: str | None, session: str | None) -> str:
+    begun = team.start_workflow(f"{command.text} {command.arguments}".strip())
+    return f"{begun['workflow_id']} begins: {begun['skill']}, as {begun['task_id']}."
 
 
-def _refused(refused: Blocked) -> str:
-    return f"{refused.error.message} ({refused.code})"
+def _resumed(team: Any, command: ChatCommand, run: str | None, session: str | None) -> str:
+    if command.modifier:
+        team.adjust_workflow(f"[{command.modifier}]", run, session=session)
+    found = team.resume_workflow(run)
+    return f"{found['workflow_id']}: {found['resumed']}."
 
 
-def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None, session: str | None = None) -> str:
+def _adjusted(team: Any, command: ChatCommand, run: str | None, session: str | None) -> str:
+    return str(team.adjust_workflow(command.text, run, session=session)["text"])
+
+
+Doing = Callable[[Any, ChatCommand, "str | None", "str | None"], str]
+DOES: Mapping[str, Doing] = {
+    INVALID: lambda team, command, run, session: command.text,
+    RUN: _begun,
+    STATUS: lambda team, command, run, session: status(team.workflow_run(run)),
+    CANCEL: lambda team, command, run, session: (
+        f"{team.cancel_workflow(run)['workflow_id']} is cancelled. What it wrote stays where it is."
+    ),
+    ADJUST: _adjusted,
+    LEAVE: _adjusted,
+    RESUME: _resumed,
+    FEEDBACK: lambda team, command, run, session: str(team.workflow_feedback(command.text, run=run)["text"]),
+    CHECKPOINTS: lambda team, command, run, session: checkpoints(team.workflow_checkpoints(run)),
+    UNDO: lambda team, command, run, session: str(team.rollback_workflow(run)["text"]),
+    ROLLBACK: lambda team, command, run, session: (
+        f"{team.rollback_workflow(run, to=command.text)['text']}\n\nSay `resume` to go on from there."
+    ),
+}
+"""What each kind of command does with the verbs of a team (`app.workflows.WorkflowVerbs`), and answers."""
+
+
+def carry_out(team: Any, command: ChatCommand, *, run: str | None = None, session: str | None = None) -> str:
     """Do what a command says to the run that is meant (the newest by default); the answer, in words. `session` is the
     chat's, where there is one: what is said about care counts for all of its workflows.
 
     Raises:
         InterlockError: it cannot be done; the message says why and what can.
     """
-    if command.kind == INVALID:
-        return command.text
-    if command.kind == RUN:
-        begun = team.start_workflow(f"{command.text} {command.arguments}".strip())
-        return f"{begun['workflow_id']} begins: {begun['skill']}, as {begun['task_id']}."
-    if command.kind == STATUS:
-        return status(team.workflow_run(run))
-    if command.kind == CANCEL:
-        found = team.cancel_workflow(run)
-        return f"{found['workflow_id']} is cancelled. What it wrote stays where it is."
-    if command.kind in (ADJUST, LEAVE):
-        return str(team.adjust_workflow(command.text, run, session=session)["text"])
-    if command.kind == RESUME:
-        if command.modifier:
-            team.adjust_workflow(f"[{command.modifier}]", run, session=session)
-        found = team.resume_workflow(run)
-        return f"{found['workflow_id']}: {found['resumed']}."
-    if command.kind == FEEDBACK:
-        return str(team.workflow_feedback(command.text, run=run)["text"])
-    if command.kind == CHECKPOINTS:
-        return checkpoints(team.workflow_checkpoints(run))
-    if command.kind == UNDO:
-        return str(team.rollback_workflow(run)["text"])
-    done = team.rollback_workflow(run, to=command.text)
-    return f"{done['text']}\n\nSay `resume` to go on from there."
+    return DOES[command.kind](team, command, run, session)
 
 
-def preview(team: Runs, command: ChatCommand, *, run: str | None = None) -> str | None:
+def preview(team: Any, command: ChatCommand, *, run: str | None = None) -> str | None:
     """What has to be confirmed before a command is carried out: a rollback says first what it would do."""
     if command.kind != ROLLBACK:
         return None
@@ -176,7 +154,7 @@ def confirmed(text: str) -> tuple[str, bool]:
     return bare, bare != text.strip()
 
 
-def status(found: dict[str, Any]) -> str:
+def status(found: Json) -> str:
     """How far a run is: in a line, its steps by name, what it waits for and what was said about it."""
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
@@ -185,7 +163,10 @@ def status(found: dict[str, Any]) -> str:
     if found["outcome"]:
         error = f" {found['error']}" if found["error"] else ""
         return f"{said}, {str(found['outcome']).lower()}.{error}\n{steps}"
-    at = f", at {_at(found)}" if found["current_step"] is not None else ""
+    at, name = "", found["current_step_name"]
+    if found["current_step"] is not None:
+        called = place_of(found["current_step"], name)
+        at = f", at {called}" if called == name else f", at {called} ({name})"
     waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
     if waits and found["waiting"].get("question_id"):
         command = reply_command(found["waiting"]["question_id"], found["task_id"])
@@ -193,12 +174,7 @@ def status(found: dict[str, Any]) -> str:
     return "\n".join([f"{said}{at}.", steps, *in_force(found)]) + waits
 
 
-def _at(found: Mapping[str, Any]) -> str:
-    called = place_of(found["current_step"], found["current_step_name"])
-    return called if called == found["current_step_name"] else f"{called} ({found['current_step_name']})"
-
-
-def checkpoints(found: list[dict[str, Any]]) -> str:
+def checkpoints(found: list[Json]) -> str:
     """What can be rolled back to (BMAD-3.7.1)."""
     if not found:
         return "There is no checkpoint yet: nothing to roll back to."

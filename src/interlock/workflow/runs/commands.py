@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from interlock.clock import seconds
 from interlock.core.tasks import change
 from interlock.core.tasks.create import create
@@ -11,16 +9,19 @@ from interlock.core.tasks.find import find as find_task
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
+from interlock.model.json import Json
 from interlock.model.progress import percent
 from interlock.model.task import FINAL
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.loop_back_handler import Loop
+from interlock.workflow.engine.reducer import TURNS
+from interlock.workflow.errors import NotInAWorkflow
 from interlock.workflow.package.packages import Package
 from interlock.workflow.runs import override_commands
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
-from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState
+from interlock.workflow.state.document import CANCELLED, FAILED, RUNNING, TERMINAL, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 
@@ -61,7 +62,38 @@ def find(rows: Rows, store: WorkflowStateManager, reference: str | None) -> Work
     return found[0]
 
 
-def documented(state: WorkflowState) -> dict[str, Any]:
+TURNS_KEPT = 20  # runs of a session whose last word is kept
+
+
+def led(rows: Rows, member: str, session: str | None) -> list[str]:
+    """The ids of the runs through which the engine leads the agent of that session now."""
+    tasks = rows.tasks.owned(member) if session else []
+    mine = (one for one in tasks if one.workflow and one.state == "in-progress" and one.type == WORKFLOW)
+    return [str(one.workflow) for one in mine if rows.runs.of_session(one.id, str(session)) is not None]
+
+
+def say_turn(act: UnitOfWork, store: WorkflowStateManager, word: Json) -> str:
+    """Keep what the agent that is led through a workflow says of its turn, for the engine, which looks at its end; the
+    last word counts. The run's id.
+
+    Raises:
+        NotInAWorkflow: whoever says it is not the agent of a run, or no prompt is with it.
+    """
+    for id in led(act.rows, act.name, act.session):
+        state = store.load(act.rows, id)
+        if state.sent is None or state.sent.at is None or state.state != RUNNING:
+            continue
+        name = override_commands.session_of(state)
+        document = act.rows.workflows.session(name)
+        kept = {other: one for other, one in document.get(TURNS, {}).items() if other != id}
+        said = {"sent": state.sent.at, "word": dict(word)}
+        document[TURNS] = {**dict(list(kept.items())[1 - TURNS_KEPT :]), id: said}
+        act.rows.workflows.keep_session(name, document, act.at)
+        return id
+    raise NotInAWorkflow("No workflow waits for the end of your turn. Without one, use task_complete or ask_human.")
+
+
+def documented(state: WorkflowState) -> Json:
     """The contract's fields, with its loops as people count them and how far it is."""
     whole = state.as_dict()
     whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
@@ -69,7 +101,7 @@ def documented(state: WorkflowState) -> dict[str, Any]:
     return whole
 
 
-def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any]:
+def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> Json:
     """A run as every face shows it at that moment: its document, what was said about it, and whether its next menu
     waits. `mode` is how talkative it is unless somebody said otherwise."""
     whole = documented(state)
@@ -78,7 +110,7 @@ def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any
     return whole
 
 
-def installed(package: Package) -> list[dict[str, Any]]:
+def installed(package: Package) -> list[Json]:
     """The workflows of a package, as every face lists them."""
     return [
         {"skill": one.invocation, "module": one.module, "name": one.name, "description": one.description}

@@ -13,11 +13,9 @@ parked early: an answer costs it a new session then, and nobody has waited.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
-
-import anyio.to_thread
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from interlock.clock import Clock, iso
 from interlock.core.mailbox import notify
@@ -26,8 +24,9 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import HumanWait, StillWaiting, Wait, in_thread
 from interlock.errors import Conflict, Forbidden
+from interlock.model.json import Json
 from interlock.model.names import HUMAN
-from interlock.model.task import WAITING, Task
+from interlock.model.task import WAITING
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
@@ -38,6 +37,18 @@ YIELD = 2.0
 """Seconds that a task is left to others before a held run makes way for it."""
 
 Answer = tuple[str, str]
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def threaded(call: Callable[Given, Result]) -> Callable[Given, Coroutine[Any, Any, Result]]:
+    """A verb of the synchronous core, to be awaited: it runs in a thread."""
+
+    @wraps(call)
+    async def run(*args: Given.args, **named: Given.kwargs) -> Result:
+        return await in_thread(partial(call, *args, **named))
+
+    return run
 
 
 class HeldQuestion:
@@ -166,11 +177,9 @@ class LedgerDesk:
         """See the port."""
         return iso(self._workspace.clock.now())
 
-    async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
+    @threaded
+    def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
         """See the port. The state's file is written after the commit; that it could not be is a warning."""
-        return await in_thread(partial(self._write, state, events, asking))
-
-    def _write(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
         question = self._save(state, events, asking)
         if asking is not None or state.sent is None or state.state != RUNNING:
             # The file shows steps, pauses and ends. That a prompt is on its way is for the row alone: a file that is
@@ -191,7 +200,9 @@ class LedgerDesk:
                 for type, payload in events:
                     act.event(type, task.id, **payload)
                     if type == WARNING:
-                        self._tell(act, task, str(payload["text"]))
+                        said = f"{task.id}: {payload['text']}"
+                        for one in dict.fromkeys((task.created_by, HUMAN)):
+                            notify(act, one, said, summary=said)
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
@@ -203,10 +214,6 @@ class LedgerDesk:
                 raise Superseded(error.message) from error
             raise
         return question
-
-    def _tell(self, act: UnitOfWork, task: Task, text: str) -> None:
-        for one in dict.fromkeys((task.created_by, HUMAN)):
-            notify(act, one, f"{task.id}: {text}", summary=f"{task.id}: {text}")
 
     def _ask(self, act: UnitOfWork, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)
@@ -220,11 +227,9 @@ class LedgerDesk:
             state.waiting.question_id, state.waiting.asked_at = asked.id, asked.asked_at
         return asked.id
 
-    async def reply(self, question: str) -> tuple[str, str] | None:
+    @threaded
+    def reply(self, question: str) -> tuple[str, str] | None:
         """See the port."""
-        return await in_thread(partial(self._reply, question))
-
-    def _reply(self, question: str) -> tuple[str, str] | None:
         try:
             return taken(self._workspace, self._caller, self._task_id, question)
         except (Conflict, Forbidden) as error:
@@ -236,23 +241,23 @@ class LedgerDesk:
             return None
         return await HeldQuestion(self._workspace, self._caller, self._task_id, question, self._patience).wait(seconds)
 
-    async def session(self) -> dict[str, Any]:
+    @threaded
+    def session(self) -> Json:
         """See the port."""
-        return await in_thread(self._read_session)
-
-    def _read_session(self) -> dict[str, Any]:
         with self._workspace.ledger.snapshot() as rows:
             return rows.workflows.session(self._session)
 
-    async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    @threaded
+    def change_session(self, change: Callable[[Json], None]) -> Json:
         """See the port."""
-        return await in_thread(partial(self._change, self._session, change))
+        return self._change(self._session, change)
 
-    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+    @threaded
+    def change_life(self, change: Callable[[Json], None]) -> None:
         """See the port."""
-        await in_thread(partial(self._change, self._life, change))
+        self._change(self._life, change)
 
-    def _change(self, session: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    def _change(self, session: str, change: Callable[[Json], None]) -> Json:
         try:
             with self._workspace.act(self._caller, acknowledge=False) as act:
                 document = act.rows.workflows.session(session)
@@ -270,20 +275,22 @@ class ThreadedCheckpoints:
         self._keeper = keeper
         self._clock = clock
 
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    @threaded
+    def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
         """See the port."""
-        at = iso(self._clock.now())
-        await anyio.to_thread.run_sync(partial(self._keeper.create, state, step=step, reason=reason, at=at))
+        self._keeper.create(state, step=step, reason=reason, at=iso(self._clock.now()))
 
-    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+    @threaded
+    def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """See the port."""
-        return await anyio.to_thread.run_sync(self._keeper.restore, state)
+        return self._keeper.restore(state)
 
-    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+    @threaded
+    def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
         """See the port."""
-        if paths:
-            await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
+        self._keeper.wrote(state, paths)
 
-    async def finished(self, state: WorkflowState) -> None:
+    @threaded
+    def finished(self, state: WorkflowState) -> None:
         """See the port."""
-        await anyio.to_thread.run_sync(self._keeper.finished, state)
+        self._keeper.finished(state)

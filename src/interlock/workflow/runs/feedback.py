@@ -8,14 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.clock import iso
-from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest
-from interlock.memory.store import MemoryStore, OpenMemory
+from interlock.memory.store import OpenMemory
+from interlock.model.json import Json
 from interlock.storage.ledger import Rows
+from interlock.workflow.entry import workflow_entry_wrapper
+from interlock.workflow.memory.memory_bridge import MemoryBridge, origin_of
 from interlock.workflow.preferences import preferences
-from interlock.workflow.preferences.decision_memory import DecisionMemory
 from interlock.workflow.preferences.preferences import Feedback, Forgotten, Learned, Preferences
-from interlock.workflow.runs import opening, starting
+from interlock.workflow.runs import opening
 from interlock.workflow.state.document import WorkflowState
 
 KEY = "feedback"
@@ -36,7 +38,7 @@ class LearnedOf:
         self._open_memory = open_memory
         self._problems: list[str] = []
 
-    def give(self, text: str) -> dict[str, Any]:
+    def give(self, text: str) -> Json:
         """Understand feedback and keep it: `{understood, feedback, stored, text}`.
 
         Raises:
@@ -57,16 +59,16 @@ class LearnedOf:
                 field="text",
             )
         self._note(given.as_dict(), "said", id=given.id, kind=given.kind, source=given.source, text=given.text)
-        stored = self._with_memory(lambda memory: memory.learn(given))
+        stored = self._with_memory(lambda memory: memory.keep(given) is not None)
         return {
             "understood": given.kind, "feedback": given.as_dict(), "stored": stored, "workflow_id": state.workflow_id,
             "text": preferences.noted(given) + ("" if stored else self._not_kept()),
         }  # fmt: skip
 
-    def listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[Json]:
         """Everything that is in force: `{id, kind, source, at, text}`."""
         learned: list[Learned] = []
-        self._with_memory(lambda memory: learned.append(memory.load()))
+        self._with_memory(lambda memory: learned.append(memory.learned()))
         with self._workspace.look() as rows:
             document = _document(rows, self._session(rows))
         found = learned[0] if learned else Learned()
@@ -75,7 +77,7 @@ class LearnedOf:
         whole = Learned(found.feedback, found.choices, (*found.forgotten, *gone))
         return Preferences(whole, said).listed()
 
-    def forget(self, id: str) -> dict[str, Any]:
+    def forget(self, id: str) -> Json:
         """Let something that was learned count no more; what it was.
 
         Raises:
@@ -88,15 +90,18 @@ class LearnedOf:
             raise InvalidRequest(f"Nothing with the id {id!r} was learned; there is {ids}.", field="id")
         at = iso(self._workspace.clock.now())
         self._note({"id": found["id"], "at": at}, "forgotten", id=found["id"], kind="forgotten", text=found["text"])
-        stored = self._with_memory(lambda memory: memory.forget(found["id"], at))
+        stored = self._with_memory(lambda memory: memory.keep(Forgotten(found["id"], at)) is not None)
         return {**found, "stored": stored, "said": f"Forgotten: {found['text']}" + ("" if stored else self._not_kept())}
 
-    def _note(self, entry: dict[str, Any], key: str, **payload: Any) -> None:
+    def _note(self, entry: Json, key: str, **payload: Any) -> None:
         """In the session, so that the run that is under way knows it at its next decision, and in the history."""
         with self._workspace.act(self._caller) as act:
             session = self._session(act.rows)
             if session is not None:
-                _keep(act, session, key, entry)
+                document = act.rows.workflows.session(session)
+                own = document.setdefault(KEY, {})
+                own[key] = [*own.get(key, []), entry][-KEPT:]
+                act.rows.workflows.keep_session(session, document, act.at)
             act.event(
                 "workflow.feedback", self._state.task_id, workflow_id=self._state.workflow_id,
                 **{"source": "explicit", "step": self._state.current_step, **payload},
@@ -111,37 +116,24 @@ class LearnedOf:
         run = rows.runs.get(task.id, task.run) if task is not None and task.run else None
         return run.session if run is not None and run.ended_at is None else None
 
-    def _with_memory(self, do: Callable[[DecisionMemory], object]) -> bool:
-        memory = self._opened()
+    def _with_memory(self, do: Callable[[MemoryBridge], object]) -> bool:
+        def log(reason: str, _: str) -> None:
+            self._problems.append(reason)
+
+        memory = opening.opened(self._open_memory, self._workspace, self._state, log)
         if memory is None:
             return False
         try:
-            located = starting.locate(self._state.skill, self._state.plan.project)
-            origin = opening.origin_of(self._state, located.workflow)
-            kept = DecisionMemory(
-                memory, origin.project_id, lambda reason, _: self._problems.append(reason), run=origin.workflow_id
-            )
-            return do(kept) is not False
+            located = workflow_entry_wrapper.locate(self._state.skill, self._state.plan.project)
+            return do(MemoryBridge(memory, origin_of(self._state, located.workflow), log)) is not False
         finally:
             memory.close()
-
-    def _opened(self) -> MemoryStore | None:
-        return opening.opened(
-            self._open_memory, self._workspace, self._state, lambda reason, _: self._problems.append(reason)
-        )
 
     def _not_kept(self) -> str:
         why = self._problems[-1] if self._problems else "there is no memory here"
         return f" (It counts for this session only: {why})"
 
 
-def _document(rows: Rows, session: str | None) -> dict[str, Any]:
+def _document(rows: Rows, session: str | None) -> Json:
     found = rows.workflows.session(session).get(KEY) if session is not None else None
     return found if isinstance(found, dict) else {}
-
-
-def _keep(act: UnitOfWork, session: str, key: str, entry: dict[str, Any]) -> None:
-    document = act.rows.workflows.session(session)
-    own = document.setdefault(KEY, {})
-    own[key] = [*own.get(key, []), entry][-KEPT:]
-    act.rows.workflows.keep_session(session, document, act.at)

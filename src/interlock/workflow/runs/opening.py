@@ -27,19 +27,21 @@ from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.context import Examination, RunContext
-from interlock.workflow.engine.ports import Choices, Knowledge
+from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.entry import workflow_entry_wrapper
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.hooks.runner import HookRunner
-from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
+from interlock.workflow.memory.memory_bridge import MemoryBridge, origin_of
 from interlock.workflow.package import rendering
 from interlock.workflow.package import workflow as overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.packages import Package
-from interlock.workflow.package.variables import is_set
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.preferences.decision_memory import DecisionMemory
+from interlock.workflow.party import in_a_step
+from interlock.workflow.preferences import application
+from interlock.workflow.preferences.application import Choices
 from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.preferences.preferences import Choice, Feedback
 from interlock.workflow.reviews.code_review import CodeReview
@@ -108,7 +110,7 @@ class Prepared:
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(keeper, workspace.clock), knowledge=knowledge, thresholds=self._thresholds,
-            dispatcher=dispatcher, examinations=examinations, hooks=hooks,
+            dispatcher=dispatcher, examinations=examinations, hooks=hooks, party=in_a_step, wishes=application,
             profiles=self._profiles,
         )  # fmt: skip
 
@@ -160,7 +162,9 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
         if task.workflow is not None:
             state = store.load(act.rows, task.workflow)
             following = lane.after(state.skill) if lane and state.outcome == COMPLETED else None
-            state = starting.for_link(act, store, task, lane, following, workdir) if lane and following else state
+            state = (
+                starting.for_link(act, store, task, lane, following, workdir, state) if lane and following else state
+            )
         else:
             state = starting.for_task(act, store, task, workdir)
         if state.outcome == FAILED:
@@ -183,7 +187,7 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
     try:
-        found = starting.locate(state.skill, state.plan.project or workdir)
+        found = workflow_entry_wrapper.locate(state.skill, state.plan.project or workdir)
     except WorkflowNotFound as error:
         raise WorkflowNotFound(
             f"{error.message} Its run {state.workflow_id} cannot go on.", skill=state.skill
@@ -232,21 +236,11 @@ def about(
     async def learn(failure: str, helped: str) -> None:
         await anyio.to_thread.run_sync(partial(bridge.fixed, failure, helped))
 
-    decisions = DecisionMemory(memory, origin.project_id, log, run=origin.workflow_id)
-
     async def keep(one: Choice | Feedback) -> None:
-        kept = partial(decisions.chose, one) if isinstance(one, Choice) else partial(decisions.learn, one)
-        await anyio.to_thread.run_sync(kept)
+        await anyio.to_thread.run_sync(partial(bridge.keep, one))
 
-    choices = Choices(decisions.load(state.skill), keep)
+    choices = Choices(bridge.learned(state.skill), keep)
     return Knowledge(loaded.context, loaded.relevance, fix, learn, loaded.servers, choices)
-
-
-def origin_of(state: WorkflowState, workflow: Workflow) -> Origin:
-    """Where the memories of a run come from: its project has the name of its configuration, else of its directory."""
-    name = workflow.variables.value("project_name")
-    project = name if name is not None and is_set(name) else os.path.basename(state.plan.project)
-    return Origin(project, state.workflow_id, state.skill)
 
 
 def degraded(workspace: Workspace, task_id: str | None, workflow_id: str) -> Log:

@@ -11,26 +11,22 @@ from typing import Any
 
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.model.json import Json
 from interlock.model.progress import MODES
 from interlock.storage.ledger import Rows
-from interlock.workflow.entry.tier_suggester import adapt
+from interlock.workflow.engine.adaptive_settings import BATCH, TIER, Care, adapt
 from interlock.workflow.package import workflow as overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.party import leaving
+from interlock.workflow.party import rounds
 from interlock.workflow.preferences import menu_rate, overrides, safety
-from interlock.workflow.preferences import overrides as profiles
-from interlock.workflow.preferences import overrides as wording
 from interlock.workflow.preferences.hints import PROGRESS, progress_mode
 from interlock.workflow.preferences.overrides import (
-    BATCH,
     HINT,
     INLINE,
     PROFILE,
     SETTING,
-    TIER,
     Blocked,
-    Care,
     Override,
     Profile,
 )
@@ -53,7 +49,7 @@ def profiles_in(root: str) -> dict[str, Profile]:
     Raises:
         InvalidRequest, SafetyOverrideBlocked: one cannot be used.
     """
-    return profiles.read(overlay.profiles(Files(root))) if root else {}
+    return overrides.read(overlay.profiles(Files(root))) if root else {}
 
 
 def refuse_configured(workflow: Workflow, root: str) -> None:
@@ -74,23 +70,23 @@ def refuse_configured(workflow: Workflow, root: str) -> None:
 
 def at_the_beginning(
     run: str, root: str, *, tier: int | None, profile: str, progress: str, arguments: str, brief: str, at: str, by: str
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Json, str]:
     """(what was said about care when a run was asked for, its arguments without that). Arguments may be nothing else:
     `/bmad:…:create-prd use tier 3`; an inline modifier among them, or in the brief, is about the whole run.
 
     Raises:
         InvalidRequest: there is no such tier, profile or mode. SafetyOverrideBlocked.
     """
-    document: dict[str, Any] = {}
+    document: Json = {}
     said: list[Override] = []
-    word, left = wording.inline(arguments)
-    found = wording.understood(left) if left else None
+    word, left = overrides.inline(arguments)
+    found = overrides.understood(left) if left else None
     if isinstance(found, Blocked):
         raise found.error
     mode = progress_mode(left) if found is None and left else None
     if found or mode:
         said, left = list(found or ()), ""
-    word = word or wording.inline(brief)[0]
+    word = word or overrides.inline(brief)[0]
     # What an option says is no less explicit than words.
     said += [Override(TIER, TIER, tier, f"--tier {tier}")] if tier is not None else []
     said += [Override(PROFILE, profile, None, f"--profile {profile}")] if profile else []
@@ -106,7 +102,7 @@ def at_the_beginning(
 
 def say(
     act: UnitOfWork, text: str, *, session: str, state: WorkflowState | None = None, root: str = "", clear: bool = False
-) -> dict[str, Any]:
+) -> Json:
     """Keep what somebody says for the workflows of a session; `state` is the run it is about, if there is one yet.
 
     Raises:
@@ -117,12 +113,12 @@ def say(
     if not act.leads:
         raise Forbidden("How careful a workflow is, is said by the lead or a human, not by who is at work in it.")
     text = "clear overrides" if clear else text
-    word = leaving.understood(text, state)
+    word = rounds.exit_understood(text, state)
     if word is not None and state is not None:
         return _left(act, state, word)
     document = act.rows.workflows.session(session)
     mode = progress_mode(text)
-    said = None if mode else wording.understood(text)
+    said = None if mode else overrides.understood(text)
     if isinstance(said, Blocked):
         raise said.error
     if mode is not None:
@@ -135,7 +131,12 @@ def say(
         overrides.apply(document, said, at=act.at, by=act.name)
         for one in said:
             if one.kind == INLINE:
-                _inline(document, state, one, act)
+                if state is None:
+                    raise InvalidRequest(f"[{one.name}] is about one operation, and no workflow is at work here.")
+                # About the step at hand; the next one where that waits at its end.
+                waits = state.waiting.data if state.waiting is not None else {}
+                step = waits.get("next", state.current_step)
+                overrides.apply_inline(document, state.workflow_id, one.name, step, at=act.at, by=act.name)
     menu_rate.spoke(document)
     act.rows.workflows.keep_session(session, document, act.at)
     task = state.task_id if state is not None else None
@@ -144,18 +145,18 @@ def say(
     return {**_answer(document, state, said or (), mode), "session": session, "said": texts}
 
 
-def _left(act: UnitOfWork, state: WorkflowState, word: str) -> dict[str, Any]:
+def _left(act: UnitOfWork, state: WorkflowState, word: str) -> Json:
     """An exit word to the discussion that is under way (BMAD-5.4.1)."""
     session = session_of(state)
     document = act.rows.workflows.session(session)
-    leaving.say(document, state, word)
+    rounds.say_exit(document, state, word)
     act.rows.workflows.keep_session(session, document, act.at)
     act.event("workflow.said", state.task_id, workflow_id=state.workflow_id, session=session, said=[word])
     text = "Party Mode ends; the run goes on with what was said so far."
     return {"workflow_id": state.workflow_id, "in_force": None, "text": text, "session": session, "said": [word]}
 
 
-def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> dict[str, Any]:
+def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> Json:
     """What is in force, and what was said, without a change."""
     document = rows.workflows.session(session)
     said = overrides.layered(state.plan.said if state is not None else {}, document.get(overrides.KEY) or {})
@@ -172,22 +173,9 @@ def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> dic
     }
 
 
-def _inline(document: dict[str, Any], state: WorkflowState | None, one: Override, act: UnitOfWork) -> None:
-    if state is None:
-        raise InvalidRequest(f"[{one.name}] is about one operation, and no workflow is at work here.")
-    overrides.apply_inline(document, state.workflow_id, one.name, _operation(state), at=act.at, by=act.name)
-
-
-def _operation(state: WorkflowState) -> Any:
-    """The step that a modifier said now is about: the one at hand; the next one where that waits at its end."""
-    if state.waiting is not None and "next" in state.waiting.data:
-        return state.waiting.data["next"]
-    return state.current_step
-
-
 def _answer(
     document: Mapping[str, Any], state: WorkflowState | None, said: tuple[Override, ...], mode: str | None
-) -> dict[str, Any]:
+) -> Json:
     run = state.workflow_id if state is not None else None
     if mode is not None:
         return {"workflow_id": run, "progress_mode": mode, "in_force": None, "text": f"Progress is {mode} from now on."}
@@ -214,7 +202,7 @@ def care_of(state: WorkflowState, document: Mapping[str, Any]) -> Care:
     return care
 
 
-def shown(state: WorkflowState, rows: Rows, now: float, mode: str) -> dict[str, Any]:
+def shown(state: WorkflowState, rows: Rows, now: float, mode: str) -> Json:
     """What every face shows of it: `{in_force, rate_limited, next_available_at, rate_limit_reason, progress_mode,
     estimated_percent}`. `mode` is the setting's."""
     document = rows.workflows.session(session_of(state))
@@ -227,7 +215,7 @@ def shown(state: WorkflowState, rows: Rows, now: float, mode: str) -> dict[str, 
     }
 
 
-def _progress(mode: str, at: str, by: str) -> dict[str, Any]:
+def _progress(mode: str, at: str, by: str) -> Json:
     if mode not in MODES:
         raise InvalidRequest(f"There is no progress mode {mode!r}. There are: {', '.join(MODES)}.", field="progress")
     return {"value": mode, "text": f"progress: {mode}", "by": by, "at": at}

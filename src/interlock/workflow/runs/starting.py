@@ -5,7 +5,6 @@ A workflow before it is run, and a run's decisions after it: what `--dry-run` an
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,23 +13,22 @@ from typing import Any
 from interlock.core.tasks import create
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.errors import InterlockError, InvalidRequest, InvalidSkillPath, WorkflowNotFound
+from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
+from interlock.model.json import Json
 from interlock.model.task import Task
 from interlock.workflow.engine import decision_log, steps
 from interlock.workflow.entry import preflight_validation, validation_type_detector
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.entry.workflow_entry_wrapper import Located, detect, locate
 from interlock.workflow.hooks import definitions, runner
 from interlock.workflow.menus import step_menus
-from interlock.workflow.package import packages, rendering
-from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package import rendering
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.package.packages import Package, Skill
-from interlock.workflow.package.workflow import Workflow
+from interlock.workflow.package.packages import Invocation, Skill
 from interlock.workflow.preferences import safety
 from interlock.workflow.runs import override_commands
 from interlock.workflow.state import queue
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.document import RunPlan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 BRIEF_LIMIT = 200_000
@@ -110,62 +108,6 @@ class Wanted:
     progress: str = ""
 
 
-@dataclass(frozen=True)
-class Located:
-    """A workflow that is installed, read."""
-
-    package: Package
-    skill: Skill
-    workflow: Workflow
-    arguments: str = ""
-
-
-def locate(text: str, directory: str) -> Located:
-    """The workflow that `text` invokes, among those installed in the project at or above `directory`.
-
-    Raises:
-        InvalidRequest: it invokes none. InvalidSkillPath: it begins like an invocation and is none.
-        WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
-            nearest.
-    """
-    package = packages.find(directory)
-    words = text.strip()
-    asked = detect(words, [skill.key for skill in package.skills] if package is not None else ())
-    if isinstance(asked, Malformed):
-        found = asked.as_dict()
-        raise InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
-    if package is None:
-        raise WorkflowNotFound(
-            f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
-            "Install one there, or name the project with --dir.",
-            field="dir",
-        )
-    if asked is None and words and not words.startswith("/"):
-        # A person at a terminal may leave everything out but the name, where only one workflow has it.
-        module, colon, name = words.partition(":")
-        asked = Invocation(module if colon else None, "workflows", name or words, words)
-    if asked is None:
-        raise InvalidRequest(f"{words[:100]!r} names no workflow. `interlock workflow list` shows them.", field="skill")
-    skill = package.find(asked)
-    if skill is None:
-        raise _unknown(package, asked)
-    if skill.type != "workflows":
-        raise InvalidRequest(
-            f"{skill.invocation} is one of the {skill.type}, not a workflow: there are no steps to run.", field="skill"
-        )
-    return Located(package, skill, workflows.read(package, skill), asked.arguments)
-
-
-def _unknown(package: Package, asked: Invocation) -> WorkflowNotFound:
-    same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
-    if asked.module is None and len(same) > 1:
-        said = f"{asked.text} is the name of several: {', '.join(same)}. Say which one."
-        return WorkflowNotFound(said, skill=asked.text, nearest=same)
-    near = package.nearest(asked.name)
-    hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
-    return WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
-
-
 def new_id(act: UnitOfWork, skill: Skill) -> str:
     """`<module>-<name>-<UTC time>-<4 hex>`."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in skill.name.lower())
@@ -190,7 +132,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
         if refused is not None:
             raise safety.refusal(refused, f"{name}={value}")
     for path, fault in found.workflow.faults:
-        if path == overlay.FILE:
+        if path == workflows.FILE:
             # What is meant to make the run careful must not be left out unseen.
             raise InvalidRequest(
                 f"{path} cannot be read, so its settings and hooks would not count: line {fault.line}, "
@@ -208,7 +150,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
         found.package.config(found.workflow.module).get("output_folder") or ""
     )
     folder = found.workflow.variables.resolve(folder).text if folder else ""
-    plan = Plan(
+    plan = RunPlan(
         project=found.package.root,
         output_folder=folder,
         agent=wanted.agent,
@@ -242,10 +184,10 @@ def start(
         InvalidRequest, TaskLimit, MemberNotFound: as `tasks.create.create`.
     """
     state = state_for(act, wanted, found)
-    fields = {
-        "subject": found.skill.invocation, "body": _body(state), "review": "none", **task,
-        "type": WORKFLOW,
-    }  # fmt: skip
+    plan = state.plan
+    said = [plan.arguments[:2000], f"Brief:\n\n{plan.brief[:4000]}" if plan.brief else ""]
+    body = "\n\n".join([f"Run {state.skill} in {plan.project}.", *(one for one in said if one)])
+    fields = {"subject": found.skill.invocation, "body": body, "review": "none", **task, "type": WORKFLOW}
     made = create.create(act, fields.pop("subject"), assignee=assignee, **fields)
     attach(act, store, made, state)
     queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
@@ -280,9 +222,16 @@ def for_task(act: UnitOfWork, store: WorkflowStateManager, task: Task, directory
 
 
 def for_link(
-    act: UnitOfWork, store: WorkflowStateManager, task: Task, lane: Lane, link: Link, directory: str
+    act: UnitOfWork,
+    store: WorkflowStateManager,
+    task: Task,
+    lane: Lane,
+    link: Link,
+    directory: str,
+    before: WorkflowState | None = None,
 ) -> WorkflowState:
-    """The state of one skill of a story's lane, which is now the task's.
+    """The state of one skill of a story's lane, which is now the task's. It knows what people answered in the one
+    `before` it, so that nobody is asked twice for a story.
 
     Raises:
         InvalidRequest, WorkflowNotFound, WorkflowNotRendered: it cannot be run.
@@ -293,21 +242,14 @@ def for_link(
         arguments=found.arguments, session=task.group_id or "",
     )  # fmt: skip
     state = state_for(act, wanted, found)
+    for one in before.asked if before is not None else ():
+        if one["purpose"] == "question" and one.get("answer") and one.get("by") == "human":
+            state.asked.append({**one, "step": None, "visit": 0})
     attach(act, store, task, state)
     return state
 
 
-def _body(state: WorkflowState) -> str:
-    plan = state.plan
-    parts = [f"Run {state.skill} in {plan.project}."]
-    if plan.arguments:
-        parts.append(plan.arguments[:2000])
-    if plan.brief:
-        parts.append(f"Brief:\n\n{plan.brief[:4000]}")
-    return "\n\n".join(parts)
-
-
-def preview(found: Located) -> dict[str, Any]:
+def preview(found: Located) -> Json:
     """What a run would need and do; nothing is begun and no file is written."""
     workflow = found.workflow
     state = WorkflowState("preview", found.skill.invocation)
@@ -350,7 +292,7 @@ def preview(found: Located) -> dict[str, Any]:
     }
 
 
-def decisions(state: WorkflowState, events: Iterable[Event]) -> list[dict[str, Any]]:
+def decisions(state: WorkflowState, events: Iterable[Event]) -> list[Json]:
     """Every decision of a run, with what it comes to when it is made again."""
     try:
         workflow = locate(state.skill, state.plan.project).workflow

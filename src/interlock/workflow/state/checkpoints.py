@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from interlock.model.json import Json
 from interlock.workflow.package.files import FENCE, parse
 from interlock.workflow.state import files
-from interlock.workflow.state.document import RUNNING, WorkflowState, step_key
+from interlock.workflow.state.document import RUNNING, CheckpointRow, WorkflowState, step_key
 from interlock.workflow.state.snapshots import Manifest, Snapshots, current, sha_of
 
 KEY = "checkpoints"
 
 
-def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]] | None) -> str | None:
+def with_checkpoints(text: str, checkpoints: Iterable[CheckpointRow] | None) -> str | None:
     """`text` with these checkpoints in its frontmatter, which is made where there is none, or with None without any;
     null where its frontmatter cannot be read, or not be written to line by line: such a document is left alone."""
     end = "\r\n" if "\r\n" in text else "\n"
@@ -43,27 +43,21 @@ def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]] | None)
     close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() in (FENCE, "...")), None)
     if close is None:
         return None
-    before, fault = parse("\n".join(lines[1:close]), 2)
-    if fault is not None:
-        return None
-    settings = _replaced(lines[1:close], block)
-    after, fault = parse("\n".join(settings), 2)
-    others = {name: value for name, value in before.items() if name != KEY}
-    if fault is not None or {name: value for name, value in after.items() if name != KEY} != others:
+    # A short list in its place shows that lines can be put there; reading the whole one costs more than a step does.
+    found, fault = parse("\n".join(_replaced(lines[1:close], [f"{KEY}: []"])), 2)
+    if fault is not None or found.get(KEY) != []:
         return None  # A mapping in one line, or something else that lines cannot be put into.
+    settings = _replaced(lines[1:close], block)
     if checkpoints is None and not settings and lines[1:close]:
         return mark + end.join(lines[close + 1 + (lines[close + 1 : close + 2] == [""]) :])
     return mark + end.join([lines[0], *settings, *lines[close:]])
 
 
-def checkpoints_of(text: str) -> list[Any]:
-    """The checkpoints a document's frontmatter lists."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != FENCE:
-        return []
-    close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() in (FENCE, "...")), 0)
-    found = parse("\n".join(lines[1:close]), 2)[0].get(KEY)
-    return found if isinstance(found, list) else []
+def without_list(text: str) -> str:
+    """`text` without the list, for those who read its other settings."""
+    lines = text.split("\n")
+    close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() in (FENCE, "...")), 1)
+    return "\n".join([lines[0], *_replaced(lines[1:close], []), *lines[close:]]) if lines[0].rstrip() == FENCE else text
 
 
 def _replaced(lines: Sequence[str], block: Sequence[str]) -> list[str]:
@@ -89,7 +83,7 @@ SNAPSHOT = "snapshot"
 """How the files of a checkpoint are kept; earlier versions had `files` and `git`, which are not read any more."""
 
 
-def manifest_of(snapshots: Snapshots, checkpoint: Mapping[str, Any] | None) -> Manifest | None:
+def manifest_of(snapshots: Snapshots, checkpoint: CheckpointRow | None) -> Manifest | None:
     """What was kept with a checkpoint; null where that is nothing, or damaged."""
     kept_by = checkpoint["files"] if checkpoint else {}
     if kept_by.get("kind") != SNAPSHOT:
@@ -100,19 +94,19 @@ def manifest_of(snapshots: Snapshots, checkpoint: Mapping[str, Any] | None) -> M
         return None
 
 
-def kept(state: WorkflowState) -> dict[str, Any]:
+def kept(state: WorkflowState) -> Json:
     """What a checkpoint keeps of a state."""
     whole = state.as_dict()
     return {name: whole[name] for name in KEPT}
 
 
-def number_of(checkpoint: Mapping[str, Any]) -> int:
+def number_of(id: str) -> int:
     """The number of a checkpoint, from its id."""
-    _, _, number = str(checkpoint.get("id", "")).rpartition("-")
+    _, _, number = id.rpartition("-")
     return int(number) if number.isdigit() else 0
 
 
-def restored(state: WorkflowState, checkpoint: Mapping[str, Any]) -> WorkflowState:
+def restored(state: WorkflowState, checkpoint: CheckpointRow) -> WorkflowState:
     """The state as it was at that checkpoint, for the run to go on from (BMAD-3.7.3, BMAD-3.7.6).
 
     Steps that had begun since are `rolled_back`. How often a step was begun is not taken back: what was asked in a
@@ -134,14 +128,14 @@ def restored(state: WorkflowState, checkpoint: Mapping[str, Any]) -> WorkflowSta
             found.steps[key] = record
         if key in found.steps:
             found.steps[key].visit, found.steps[key].attempts = record.visit, record.attempts
-    found.checkpoints = [one for one in state.checkpoints if number_of(one) <= number_of(checkpoint)]
+    found.checkpoints = [one for one in state.checkpoints if number_of(one["id"]) <= number_of(checkpoint["id"])]
     found.current_step = checkpoint["step_id"]
     found.error = found.timeout_error = found.waiting = found.sent = found.agent_session = None
     found.error_details, found.visits, found.transcript = {}, {}, []
     return found
 
 
-def credit(state: WorkflowState, before: Mapping[str, Any] | None, manifest: Manifest | None) -> None:
+def credit(state: WorkflowState, before: CheckpointRow | None, manifest: Manifest | None) -> None:
     """Note what the step since the last checkpoint has left, as the run's: the files that it named, or, where its agent
     does not tell, the run's documents."""
     if before is None or manifest is None:

@@ -1,9 +1,9 @@
-"""The state of one workflow run: everything the engine needs to go on after it was killed at any moment.
+"""The state of one workflow run: everything the engine needs to continue after it was killed at any moment.
 
-It is one JSON document with a version. The ledger's row `workflows` holds it, the file
-`<output_folder>/.workflow-state/<id>.json` mirrors it, and `interlock workflow status` shows it. It is written before
-every prompt and after every step, in the transaction that asks or completes, so a document that can be read is always
-one that can be resumed (decision 36).
+It has a version and is written before every prompt and after every step, in the transaction that asks or completes, so
+a state that can be read can always be resumed (decision 36). The ledger keeps it as one row with an entry for each
+decision, checkpoint, round and so on (`rows_of`), the file `<output_folder>/.workflow-state/<id>.json` mirrors it, and
+`interlock workflow status` shows it.
 
 `as_dict` gives the contract's fields, the derived counts among them; `from_dict` reads them back and ignores fields it
 does not know, so an older engine can show what a newer one wrote.
@@ -11,10 +11,21 @@ does not know, so an older engine can show what a newer one wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, TypedDict
 
+from pydantic import (
+    Field,
+    GetPydanticSchema,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+)
+
+from interlock.model.json import Json
 from interlock.model.workflow import GATE
 
 SCHEMA_VERSION = 1
@@ -29,8 +40,9 @@ STATES = (IDLE, INITIALIZING, RUNNING, VALIDATING, WAITING_USER, COMPLETING, TER
 
 COMPLETED, CANCELLED = "COMPLETED", "CANCELLED"
 OUTCOMES = (COMPLETED, FAILED, CANCELLED)
+State = Annotated[str, Field(pattern=f"^({'|'.join(STATES)})$")]
+Outcome = Annotated[str, Field(pattern=f"^({'|'.join(OUTCOMES)})$")]
 
-STEP_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped", "rolled_back")
 DONE = frozenset({"completed", "skipped"})
 
 CODE_REVIEW = "code_review"
@@ -86,16 +98,10 @@ class StepRecord:
     ran: list[str] = field(default_factory=list)
     interruptions: int = 0
 
-    @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> StepRecord:
-        """The record that `as_dict` gave."""
-        known = _only(cls, kept)
-        return cls(**{**known, "proofs": [Proof(**_only(Proof, one)) for one in known.get("proofs", ())]})
-
-    def as_dict(self) -> dict[str, Any]:
-        """`{status, …}`: only what has a value."""
-        whole = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: _plain(value) for name, value in whole if value not in (None, "", [], {})}
+    @model_serializer(mode="wrap")
+    def _compact(self, handler: SerializerFunctionWrapHandler) -> Json:
+        """Keep only what has a value."""
+        return {name: value for name, value in handler(self).items() if value not in (None, "", [], {})}
 
 
 @dataclass(slots=True)
@@ -109,7 +115,7 @@ class Waiting:
     options: list[str] = field(default_factory=list)
     question_id: str | None = None
     asked_at: str | None = None
-    data: dict[str, Any] = field(default_factory=dict)
+    data: Json = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -123,8 +129,50 @@ class Sent:
     at: str | None = None
 
 
+class KeptSnapshot(TypedDict, total=False):
+    """How the files of a checkpoint are kept: the commit of the run's private repository, whether it holds the whole
+    project, and (the first of) what was left out. Versions before had other kinds."""
+
+    kind: str
+    commit: str
+    whole: bool
+    left_out: list[str]
+
+
+class CheckpointRow(TypedDict, total=False):
+    """State and files before a step or a fix. `state_snapshot` is null where it is damaged, `why_not` says why it
+    cannot be rolled back to."""
+
+    id: str
+    step_id: StepId
+    step_name: str
+    timestamp: str
+    reason: str
+    can_rollback: bool
+    why_not: str | None
+    state_snapshot: Json | None
+    files: KeptSnapshot
+
+
+class RollbackNote(TypedDict, total=False):
+    """A rollback, or the undoing of one (`kind`). `archive` is the directory that holds what it replaced; `files` are
+    pending until they are in place."""
+
+    at: str
+    archive: str
+    step: StepId
+    kind: str
+    checkpoint: str
+    files: str
+    undone: bool
+
+
+AS_KEPT = GetPydanticSchema(lambda _, handler: handler(list[Json]))
+"""Read and written as it is, also what versions before have kept of it."""
+
+
 @dataclass(slots=True)
-class Plan:
+class RunPlan:
     """What the run was asked to do, as it was asked; nothing here changes by running, only by a human. `session` is
     the session it was begun in, whose workflows share what a person said to one of them: a chat session, or the run's
     own id. `said` is what was said about care and progress at its beginning (`personal.overrides`), `own_tier` the tier
@@ -141,9 +189,9 @@ class Plan:
     project_type: str | None = None
     yolo: bool = False
     arguments: str = ""
-    thresholds: dict[str, Any] = field(default_factory=dict)
+    thresholds: Json = field(default_factory=dict)
     session: str = ""
-    said: dict[str, Any] = field(default_factory=dict)
+    said: Json = field(default_factory=dict)
     own_tier: int | None = None
     tier_by_default: bool = False
 
@@ -173,42 +221,42 @@ class WorkflowState:
     version: int = 0
     task_id: str | None = None
     module: str = ""
-    state: str = IDLE
-    outcome: str | None = None
+    state: State = IDLE
+    outcome: Outcome | None = None
     error: str | None = None
     timeout_error: str | None = None
-    error_details: dict[str, Any] = field(default_factory=dict)
+    error_details: Json = field(default_factory=dict)
     current_step: StepId | None = None
     completed_steps: list[StepId] = field(default_factory=list)
     plan_of_steps: list[StepId] = field(default_factory=list)
     step_names: dict[str, str] = field(default_factory=dict)
     steps: dict[str, StepRecord] = field(default_factory=dict)
-    menu_history: list[dict[str, Any]] = field(default_factory=list)
-    checkpoints: list[dict[str, Any]] = field(default_factory=list)
-    decisions: list[dict[str, Any]] = field(default_factory=list)
+    menu_history: list[Json] = field(default_factory=list)
+    checkpoints: Annotated[list[CheckpointRow], AS_KEPT] = field(default_factory=list)
+    decisions: list[Json] = field(default_factory=list)
     decisions_made: int = 0
-    plan: Plan = field(default_factory=Plan)
+    plan: RunPlan = field(default_factory=RunPlan)
     waiting: Waiting | None = None
     sent: Sent | None = None
-    menu_stack: list[dict[str, Any]] = field(default_factory=list)
+    menu_stack: list[Json] = field(default_factory=list)
     batch: list[str] = field(default_factory=list)
     visits: dict[str, int] = field(default_factory=dict)
-    recovery: dict[str, Any] = field(default_factory=dict)
-    loops: dict[str, dict[str, Any]] = field(default_factory=dict)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    recovery: Json = field(default_factory=dict)
+    loops: dict[str, Json] = field(default_factory=dict)
+    asked: list[Json] = field(default_factory=list)
     transcript: list[dict[str, str]] = field(default_factory=list)
-    triggers: list[dict[str, Any]] = field(default_factory=list)
+    triggers: list[Json] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
-    rollbacks: list[dict[str, Any]] = field(default_factory=list)
-    care: dict[str, Any] = field(default_factory=dict)
-    examinations: dict[str, dict[str, Any]] = field(default_factory=dict)
-    subagents: list[dict[str, Any]] = field(default_factory=list)
-    party: dict[str, Any] = field(default_factory=dict)
-    learned: list[dict[str, Any]] = field(default_factory=list)
+    rollbacks: Annotated[list[RollbackNote], AS_KEPT] = field(default_factory=list)
+    care: Json = field(default_factory=dict)
+    examinations: dict[str, Json] = field(default_factory=dict)
+    subagents: list[Json] = field(default_factory=list)
+    party: Json = field(default_factory=dict)
+    learned: list[Json] = field(default_factory=list)
     misaligned: list[str] = field(default_factory=list)
     curated: str | None = None
-    hooks: dict[str, Any] = field(default_factory=dict)
+    hooks: Json = field(default_factory=dict)
     agent_session: str | None = None
     resumed: str | None = None
     seconds: float = 0.0
@@ -239,13 +287,17 @@ class WorkflowState:
     @property
     def review_iterations(self) -> int:
         """How often the work was reviewed."""
-        return len(self.examinations.get(CODE_REVIEW, {}).get("rounds", ()))
+        return len(self.rounds_of(CODE_REVIEW))
 
     @property
     def implementation_iterations(self) -> int:
         """How often a step was fixed and validated again, reviews and other examinations aside."""
         examined = {step_key(f"{GATE}{name}") for name in self.examinations}
         return sum(int(one.get("current_iteration", 0)) for key, one in self.loops.items() if key not in examined)
+
+    def rounds_of(self, examination: str) -> list[Json]:
+        """The rounds of that examination so far, as they were kept."""
+        return list(self.examinations.get(examination, {}).get("rounds", ()))
 
     def name_of(self, id: StepId) -> str:
         """The title of a step, also of one that was not met yet; "" where it is not known."""
@@ -264,11 +316,14 @@ class WorkflowState:
         """The record of a step, if it was met."""
         return self.steps.get(step_key(id))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The whole document as JSON knows it. A checkpoint's snapshot never changes once it is made: it is no copy."""
-        own: dict[str, Callable[[Any], Any]] = {"steps": _records, "checkpoints": _shallow}
-        shown: dict[str, Any] = {name: own.get(name, _plain)(getattr(self, name)) for name in self.__slots__}
-        shown |= {
+    def as_dict(self) -> Json:
+        """Return the whole document as JSON knows it, the derived counts among it.
+
+        A checkpoint's snapshot never changes once it is made, so it is not copied.
+        """
+        shown: Json = _codec().dump_python(self, exclude={"checkpoints"})
+        return shown | {
+            "checkpoints": [{**one} for one in self.checkpoints],
             "current_step_name": self.current_step_name,
             "completed_count": len(self.completed_steps),
             "remaining_count": self.remaining_count,
@@ -276,85 +331,30 @@ class WorkflowState:
             "review_iterations": self.review_iterations,
             "implementation_iterations": self.implementation_iterations,
         }
-        return shown
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> WorkflowState:
-        """The document that `as_dict` gave.
+        """Return the document that `as_dict` gave.
 
         Raises:
             ValueError: it is not one: a field is missing or of another type, or the state is none of the nine.
         """
-        known = _only(cls, given)
         try:
-            known["steps"] = {str(k): StepRecord.of(v) for k, v in known.get("steps", {}).items()}
-            known["plan"] = Plan(**_only(Plan, known.get("plan", {})))
-            for name, kind in (("waiting", Waiting), ("sent", Sent)):
-                known[name] = kind(**_only(kind, known[name])) if known.get(name) else None
-            found = cls(**known)
-        except (TypeError, AttributeError, KeyError) as error:
-            raise ValueError(f"not a workflow's state: {error}") from error
-        wrong = _wrong(found)
-        if wrong:
-            raise ValueError(f"not a workflow's state: {wrong}")
+            found: WorkflowState = _codec().validate_python(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"not a workflow's state: {where}: {first['msg']}") from error
+        if (found.state == TERMINAL) != (found.outcome is not None):
+            raise ValueError("not a workflow's state: an outcome belongs to TERMINAL, and TERMINAL to an outcome")
         return found
 
-    def snapshot(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the state: all but the checkpoints themselves and the history of decisions."""
-        left_out = ("checkpoints", "decisions", "version", "updated_at")
-        return {name: value for name, value in self.as_dict().items() if name not in left_out}
+
+@cache
+def _codec() -> TypeAdapter[WorkflowState]:
+    return TypeAdapter(WorkflowState)
 
 
 def step_key(id: StepId | None) -> str:
     """The key of a step in `steps`: `step_3`, `step_8a`."""
     return f"step_{id}"
-
-
-def _only(kind: type, given: object) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"not a workflow's state: {kind.__name__} must be an object")
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in given.items() if name in names}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, (Plan, Waiting, Sent, Proof)):
-        return {name: _plain(getattr(value, name)) for name in value.__slots__}
-    return value
-
-
-def _records(steps: dict[str, StepRecord]) -> dict[str, Any]:
-    return {key: record.as_dict() for key, record in steps.items()}
-
-
-def _shallow(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [dict(one) for one in entries]
-
-
-def _wrong(state: WorkflowState) -> str | None:
-    if state.state not in STATES:
-        return f"there is no state {state.state!r}"
-    if state.outcome is not None and state.outcome not in OUTCOMES:
-        return f"there is no outcome {state.outcome!r}"
-    if (state.state == TERMINAL) != (state.outcome is not None):
-        return "an outcome belongs to TERMINAL, and TERMINAL to an outcome"
-    for name, kind in (("workflow_id", str), ("skill", str), ("version", int), ("schema_version", int)):
-        if not isinstance(getattr(state, name), kind):
-            return f"{name} must be {'text' if kind is str else 'a number'}"
-    for name in (
-        "completed_steps",
-        "plan_of_steps",
-        "menu_history",
-        "checkpoints",
-        "decisions",
-        "batch",
-        "asked",
-        "transcript",
-    ):
-        if not isinstance(getattr(state, name), list):
-            return f"{name} must be a list"
-    return None

@@ -9,14 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
+from contextlib import suppress
 
-from interlock.errors import InvalidRequest, StorageError
+from interlock.errors import InvalidRequest, NotFound, StorageError
+from interlock.storage.files import locked_directory
+from interlock.workflow.errors import StateConflict
 from interlock.workflow.package.variables import DEFAULT_OUTPUT, INSTALLED, installed
 
 STATE_FOLDER = ".workflow-state"
 ARCHIVE_FOLDER = ".rollback-archive"
 MEMORY_FOLDER = ".memory-queue"
 OURS = (STATE_FOLDER, ARCHIVE_FOLDER, MEMORY_FOLDER)
+TRIES = 3
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -80,9 +85,15 @@ def put(path: str, data: bytes, mode: int | None = None, *, named: bool = True) 
     temporary = os.path.join(parent, f".{name[:100]}.{os.getpid()}.tmp")
     try:
         os.makedirs(parent, exist_ok=True)
-        descriptor = _create(temporary, 0o666 if mode is None else 0o600)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)  # Left behind by a killed process that had our number.
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666 if mode is None else 0o600
+        )
         try:
-            _write(descriptor, data)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
             if mode is not None:
                 os.fchmod(descriptor, mode)
             os.fsync(descriptor)
@@ -92,7 +103,8 @@ def put(path: str, data: bytes, mode: int | None = None, *, named: bool = True) 
         if named:
             sync_directory(parent)
     except OSError as error:
-        _forget(temporary)
+        with suppress(OSError):
+            os.unlink(temporary)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.", path=path) from error
 
 
@@ -112,6 +124,45 @@ def get(path: str) -> bytes | None:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
     with os.fdopen(descriptor, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+
+
+def change(
+    path: str,
+    made: Callable[[str], str],
+    *,
+    stands: Callable[[], bool] = lambda: True,
+    between: Callable[[], None] = lambda: None,
+) -> str:
+    """Change a file of the user as it is now, in its place; its text afterwards. Where what was written is not what
+    `stands` then, it is taken back. `between` is called after each reading.
+
+    Raises:
+        StateConflict: it was changed by somebody else at each of three tries; nothing was written.
+        NotFound, StorageError: it is gone, or cannot be written.
+        UnicodeDecodeError: it is no text.
+    """
+    for _ in range(TRIES):
+        before = get(path)
+        if before is None:
+            raise NotFound(f"{path} does not exist; nothing was written.", path=path)
+        text = before.decode("utf-8")
+        between()
+        after = made(text)
+        if after == text:
+            return after
+        # Writers of Interlock take turns; others are noticed by the content.
+        with locked_directory(os.path.dirname(path)):
+            if get(path) != before:
+                continue
+            mode = os.stat(path).st_mode & 0o7777
+            put(path, after.encode(), mode)
+            if stands():
+                return after
+            if get(path) == after.encode():  # Not where somebody else has written since: that is theirs.
+                put(path, before, mode)
+    raise StateConflict(
+        f"{path} was changed by somebody else at each of {TRIES} tries; nothing was written. Try again.", path=path
+    )
 
 
 def drop(path: str) -> None:
@@ -146,25 +197,3 @@ def sync_directory(path: str) -> None:
 
 def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _create(path: str, mode: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW
-    try:
-        return os.open(path, flags, mode)
-    except FileExistsError:
-        os.unlink(path)  # Left behind by a killed process that had our number.
-        return os.open(path, flags, mode)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

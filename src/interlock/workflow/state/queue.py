@@ -10,7 +10,6 @@ Who starts next is decided in `tasks.turns`, wherever a workflow's task changes 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from interlock.core.mailbox import send
 from interlock.core.tasks.change import cancel
@@ -18,6 +17,7 @@ from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import QUEUEABLE, WORKFLOW, end_run, illegal, move, start_queued_workflows
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, QueueEntryNotFound
+from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_text
 from interlock.model.task import FINAL, PRIORITIES, Task
 from interlock.model.workflow import QueueEntry
@@ -36,14 +36,12 @@ class Placed:
     position: int
     warnings: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape every face shows."""
         return {**self.entry.as_dict(self.position), "warnings": list(self.warnings)}
 
 
-def add(
-    act: UnitOfWork, task: Task, *, skill: str, priority: str | None = None, data: dict[str, Any] | None = None
-) -> Placed:
+def add(act: UnitOfWork, task: Task, *, skill: str, priority: str | None = None, data: Json | None = None) -> Placed:
     """Queue a workflow's task; repeated, it changes nothing. Its turn may come at once.
 
     Args:
@@ -63,7 +61,13 @@ def add(
         raise illegal(task, "cannot be queued")
     skill = check_text(skill, "skill", limit=SKILL_LIMIT, required=True)
     entry = QueueEntry(0, task.id, skill, _checked(priority or task.priority), act.name, act.at, data or {})
-    warnings = _make_room(act)
+    limit = act.settings.get("workflow_queue_limit")
+    warnings = []
+    while act.rows.queue.count() >= limit:
+        oldest = act.rows.queue.oldest()
+        if oldest is None:
+            break
+        warnings.append(_overflow(act, oldest, limit))
     if entry.priority != task.priority:
         act.rows.tasks.update(task, priority=entry.priority, updated_at=act.at)
     act.rows.queue.insert(entry)
@@ -73,17 +77,12 @@ def add(
     return Placed(entry, 0 if started else position(act.rows, task.id), warnings)
 
 
-def entries(rows: Rows) -> list[QueueEntry]:
-    """What waits, in the order in which it will start."""
-    return rows.queue.entries()
+def shown(rows: Rows) -> list[Json]:
+    """What waits, in the order in which it will start, as every face shows it."""
+    return [entry.as_dict(position) for position, entry in enumerate(rows.queue.entries(), 1)]
 
 
-def shown(rows: Rows) -> list[dict[str, Any]]:
-    """`entries` as every face shows them."""
-    return [entry.as_dict(position) for position, entry in enumerate(entries(rows), 1)]
-
-
-def remove(act: UnitOfWork, reference: str, *, reason: str = "removed from the queue") -> Task:
+def remove(act: UnitOfWork, reference: str) -> Task:
     """Take a workflow out of the queue; its task is cancelled, the other entries stand as they stood.
 
     Raises:
@@ -91,7 +90,7 @@ def remove(act: UnitOfWork, reference: str, *, reason: str = "removed from the q
         Forbidden: only its maker, the lead or a human may.
     """
     task, _ = _queued(act.rows, reference)
-    cancel(act, task, reason=reason)
+    cancel(act, task, reason="removed from the queue")
     return task
 
 
@@ -122,7 +121,7 @@ def clear(act: UnitOfWork) -> list[str]:
     """
     if not act.leads:
         raise Forbidden("Only the lead or a human may clear the queue.")
-    found = [entry.task_id for entry in entries(act.rows)]
+    found = [entry.task_id for entry in act.rows.queue.entries()]
     for task_id in found:
         task = act.rows.tasks.get(task_id)
         if task is not None and task.state not in FINAL:
@@ -134,17 +133,6 @@ def clear(act: UnitOfWork) -> list[str]:
         if task is not None and task.state not in FINAL:
             cancel(act, task, reason="the queue was cleared")
     return found
-
-
-def _make_room(act: UnitOfWork) -> list[str]:
-    limit = act.settings.get("workflow_queue_limit")
-    warnings = []
-    while act.rows.queue.count() >= limit:
-        oldest = act.rows.queue.oldest()
-        if oldest is None:
-            break
-        warnings.append(_overflow(act, oldest, limit))
-    return warnings
 
 
 def _overflow(act: UnitOfWork, entry: QueueEntry, limit: int) -> str:

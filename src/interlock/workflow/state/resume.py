@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from interlock.model.json import Json, fields_of
 from interlock.model.workflow import place_of
 from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, step_key
 
@@ -44,21 +44,10 @@ class Offer:
         """What the progress shows once it goes on (BMAD-3.2.5)."""
         return f"▶ Resumed at step {self.number}/{self.whole}" if self.whole else "▶ Resumed before its first step"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape every face shows."""
-        return {
-            "workflow_id": self.workflow_id,
-            "skill": self.skill,
-            "from_step": self.from_step,
-            "from_name": self.from_name,
-            "number": self.number,
-            "whole": self.whole,
-            "completed_steps": list(self.completed),
-            "advice": self.advice,
-            "problem": self.problem,
-            "options": list(self.options),
-            "text": self.text,
-        }
+        names = ("workflow_id", "skill", "from_step", "from_name", "number", "whole", "advice", "problem", "text")
+        return fields_of(self, names) | {"completed_steps": list(self.completed), "options": list(self.options)}
 
 
 def interrupted(states: Sequence[WorkflowState], skill: str) -> WorkflowState | None:
@@ -74,7 +63,14 @@ def offer(state: WorkflowState, workflow_hash: str | None = None) -> Offer:
     done = len(state.completed_steps)
     whole = max(done + state.remaining_count, done + (step is not None and state.remaining_count == 0))
     number = min(done + 1, whole) if whole else 1
-    problem = _problem(state, workflow_hash)
+    problem = None
+    if state.schema_version > SCHEMA_VERSION:
+        problem = (
+            f"Its state was written by a newer version of Interlock (schema {state.schema_version}, this one knows "
+            f"{SCHEMA_VERSION})."
+        )
+    elif workflow_hash is not None and state.workflow_hash and workflow_hash != state.workflow_hash:
+        problem = "The workflow has been changed since (version mismatch): its steps may no longer be the same."
     called = place_of(step, name)
     at = called + (f" ({name})" if name and name != called else "")
     text = f"{state.skill} was interrupted with {done} of {whole} steps done."
@@ -94,14 +90,3 @@ def next_step(state: WorkflowState) -> StepId | None:
     if state.current_step is not None and step_key(state.current_step) not in done:
         return state.current_step
     return next((one for one in state.plan_of_steps if step_key(one) not in done), None)
-
-
-def _problem(state: WorkflowState, workflow_hash: str | None) -> str | None:
-    if state.schema_version > SCHEMA_VERSION:
-        return (
-            f"Its state was written by a newer version of Interlock (schema {state.schema_version}, this one knows "
-            f"{SCHEMA_VERSION})."
-        )
-    if workflow_hash is not None and state.workflow_hash and workflow_hash != state.workflow_hash:
-        return "The workflow has been changed since (version mismatch): its steps may no longer be the same."
-    return None

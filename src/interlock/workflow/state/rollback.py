@@ -1,8 +1,13 @@
 """Going back to a checkpoint, state and files, and taking that back (BMAD-3.7, FR61, decision 35).
 
-What is about to be replaced is copied first (`archive`); then the state is written, with the rollback noted as pending;
-then the files are put in place; then it is noted as done. Whatever kills it in between, `finish` does the rest, and it
-may be called at any time. When the files cannot be put in place, everything is taken back and the state is as before.
+What is about to be replaced is copied first; then the state is written, with the rollback noted as pending; then the
+files are put in place; then it is noted as done. Whatever kills it in between, `finish` does the rest, and it may be
+called at any time. When the files cannot be put in place, everything is taken back and the state is as before.
+
+`<output>/.rollback-archive/<time>/` holds `rollback.json`, the journal, and under `files/` every file as it was before,
+which the resumed run does not use; the run's repository holds the same contents. The journal is written first, so
+putting the files in place may be killed and repeated (BMAD-3.7.7): a file that is neither as it was nor as it should be
+belongs to somebody else by now, and is left alone.
 
 What becomes of a run's task when the run goes back to a checkpoint: it is to be taken up again from there.
 
@@ -11,26 +16,157 @@ Makes the checkpoints of a run, and brings an interrupted step back to its own: 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from interlock.clock import iso
 from interlock.core.tasks.create import create
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.errors import GitFailed, InterlockError, InvalidRequest, StorageError
+from interlock.errors import InterlockError, InvalidRequest, StorageError
+from interlock.model.json import Json, fields_of
 from interlock.model.task import FINAL
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files, queue
-from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
 from interlock.workflow.state.checkpoints import MOST, SNAPSHOT, credit, kept, manifest_of, number_of, restored, show
-from interlock.workflow.state.document import RUNNING, TERMINAL, WAITING_USER, StepId, WorkflowState
+from interlock.workflow.state.document import (
+    RUNNING,
+    TERMINAL,
+    WAITING_USER,
+    CheckpointRow,
+    RollbackNote,
+    StepId,
+    WorkflowState,
+)
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
-from interlock.workflow.state.snapshots import Snapshots, sha_of
+from interlock.workflow.state.snapshots import Snapshots, current, sha_of
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
+
+JOURNAL = "rollback.json"
+MEANWHILE = "changed by somebody meanwhile"
+
+
+@dataclass
+class Item:
+    """One file: the ids of the content that it has and is to have, null for no file, and its modes now and then."""
+
+    path: str
+    have: str | None
+    want: str | None
+    mode: int | None = None
+    had_mode: int | None = None
+
+
+@dataclass
+class Journal:
+    """One rollback, or the undoing of one. `document` is the state before it."""
+
+    workflow_id: str
+    kind: str
+    at: str
+    step: Any
+    checkpoint: str
+    document: Json
+    items: list[Item] = field(default_factory=list)
+
+
+class Archive:
+    """One directory below `.rollback-archive`. `name` is its own."""
+
+    def __init__(self, state: WorkflowState, name: str) -> None:
+        self.name = name
+        self.project = state.plan.project
+        self._snapshots = Snapshots(self.project, state.plan.output_folder, state.workflow_id)
+        self.path = os.path.join(self._snapshots.output, files.ARCHIVE_FOLDER, name)
+
+    def write(self, journal: Journal) -> None:
+        """Keep the files as they are, and then the journal.
+
+        Raises:
+            StorageError, OSError: the file system refused.
+            ValueError: a file changed while it was copied.
+        """
+        for item in journal.items:
+            if item.have is None:
+                continue
+            data, found = files.get(files.inside(self.project, item.path)), current(self.project, item.path)
+            if data is None or found is None or files.sha(data) != item.have:
+                raise ValueError(f"{item.path} is being changed just now")
+            item.had_mode = found.mode
+            files.put(os.path.join(self.path, "files", *item.path.split("/")), data, item.had_mode)
+            self._snapshots.keep(data)
+        files.put(os.path.join(self.path, JOURNAL), json.dumps(asdict(journal), ensure_ascii=False, indent=1).encode())
+
+    def read(self) -> Journal:
+        """The journal.
+
+        Raises:
+            ValueError: it is gone or damaged, or of an earlier version.
+        """
+        data = files.get(os.path.join(self.path, JOURNAL))
+        try:
+            found: Mapping[str, Any] = json.loads(data or b"")
+            if "source" in found:
+                raise ValueError(f"{self.name}/{JOURNAL} was written by an earlier version of Interlock")
+            return Journal(**{**found, "items": [Item(**one) for one in found["items"]]})
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"the journal {self.name}/{JOURNAL} is gone or damaged ({error})") from error
+
+    def check(self, journal: Journal) -> None:
+        """Read every content that `journal` needs.
+
+        Raises:
+            ValueError: one is gone or damaged.
+        """
+        for _ in self._snapshots.contents(item.want for item in journal.items if item.want is not None):
+            continue
+
+    def carry_out(self, journal: Journal) -> list[str]:
+        """Put the files in place; answers those that were left because somebody changed them.
+
+        Raises:
+            ValueError: a content is missing or damaged.
+            StorageError: what is done so far stays; repeat it, or carry the reverse out.
+        """
+        left, due = [], dict[str, list[Item]]()
+        for item in journal.items:
+            now = sha_of(self.project, item.path)
+            if now == item.want:
+                continue
+            if now != item.have:
+                left.append(item.path)
+            elif item.want is None:
+                files.drop(files.inside(self.project, item.path))
+            else:
+                due.setdefault(item.want, []).append(item)
+        for sha, data in self._snapshots.contents(due):
+            for item in due[sha]:
+                if sha_of(self.project, item.path) == item.have:
+                    files.put(files.inside(self.project, item.path), data, item.mode)
+                else:
+                    left.append(item.path)
+        return left
+
+    @staticmethod
+    def reverse(journal: Journal, at: str) -> Journal:
+        """The journal that takes this one back, once it was carried out."""
+        items = [Item(one.path, one.want, one.have, one.had_mode) for one in journal.items if one.want != one.have]
+        return Journal(journal.workflow_id, "undo", at, journal.step, journal.checkpoint, {}, items)
+
+
+def stamp(at: str, taken: Iterable[str]) -> str:
+    """A directory's name for that time, other than those `taken`."""
+    base = at.replace("-", "").replace(":", "")
+    names, number, name = set(taken), 1, base
+    while name in names:
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
 
 WAITS = ("awaiting-response", "blocked")
 
@@ -94,7 +230,7 @@ def restore_step(state: WorkflowState, at: str) -> list[str] | None:
         journal = _journal(state, checkpoint, planned, "restore", at)
         archive = _kept_first(state, journal)
         late = archive.carry_out(journal) if journal.items else []
-    except (RollbackRefused, ValueError, GitFailed, StorageError, InvalidRequest):
+    except (RollbackRefused, ValueError, StorageError, OSError, InvalidRequest):
         return None
     _credit(state, journal)
     return [*(one.path for one in planned.asked), *late]
@@ -110,22 +246,14 @@ class Outcome:
     step: Any
     restored: list[str]
     removed: list[str]
-    left: list[dict[str, Any]]
+    left: list[Json]
     archive: str
     warnings: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape every face shows."""
-        return {
-            "workflow_id": self.state.workflow_id,
-            "kind": self.kind,
-            "step": self.step,
-            "restored": self.restored,
-            "removed": self.removed,
-            "left": self.left,
-            "archive": self.archive,
-            "warnings": self.warnings,
-        }
+        names = ("kind", "step", "restored", "removed", "left", "archive", "warnings")
+        return {"workflow_id": self.state.workflow_id, **fields_of(self, names)}
 
 
 class Rollback:
@@ -136,7 +264,7 @@ class Rollback:
         self._caller = caller
         self._store = store
 
-    def to(self, state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Collection[str] = ()) -> Outcome:
+    def to(self, state: WorkflowState, checkpoint: CheckpointRow, *, include: Collection[str] = ()) -> Outcome:
         """Roll back. `include`: files that were asked about and agreed to, `*` for all; the others stay.
 
         Raises:
@@ -162,7 +290,7 @@ class Rollback:
         last = next((one for one in reversed(state.rollbacks) if not one.get("undone")), None)
         if last is None or last["kind"] != "rollback":
             raise RollbackRefused(f"{state.workflow_id} has no rollback that could be undone.", alternatives=[])
-        since = [one for one in state.checkpoints if number_of(one) > number_of({"id": last["checkpoint"]})]
+        since = [one for one in state.checkpoints if number_of(one["id"]) > number_of(last["checkpoint"])]
         if since and EVERYTHING not in include:
             raise RollbackRefused(
                 f"{state.workflow_id} has gone on since its rollback to step {last['step']}; undoing that would lose "
@@ -178,7 +306,7 @@ class Rollback:
         except (ValueError, TypeError, KeyError) as error:
             raise RollbackRefused(f"The rollback cannot be undone: {error}. Nothing was changed.") from error
         journal.document = state.as_dict()
-        left: list[dict[str, Any]] = []
+        left: list[Json] = []
         for item in list(journal.items):
             now = sha_of(state.plan.project, item.path)
             if now == item.have:
@@ -191,7 +319,7 @@ class Rollback:
         before.version, before.created_at = state.version, state.created_at
         if before.state == WAITING_USER:
             before.state, before.waiting = RUNNING, None  # What it asked was withdrawn; it asks again.
-        before.rollbacks = [{**one, "undone": True} if one is last else dict(one) for one in state.rollbacks]
+        before.rollbacks = [{**one, "undone": one is last or bool(one.get("undone"))} for one in state.rollbacks]
         return self._do(state, before, journal, left)
 
     def finish(self, state: WorkflowState) -> list[str]:
@@ -203,7 +331,7 @@ class Rollback:
         try:
             journal = archive.read()
             left = archive.carry_out(journal)
-        except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+        except (ValueError, StorageError, OSError, InvalidRequest) as error:
             raise RollbackRefused(
                 f"The last rollback of {state.workflow_id} was interrupted and cannot be finished: {error}. Its copies "
                 f"are in {archive.path}.",
@@ -219,11 +347,13 @@ class Rollback:
         state: WorkflowState,
         after: WorkflowState,
         journal: Journal,
-        left: list[dict[str, Any]],
+        left: list[Json],
     ) -> Outcome:
         archive = _kept_first(state, journal)
-        noted = {"at": journal.at, "archive": archive.name, "step": journal.step, "kind": journal.kind}
-        noted |= {"checkpoint": journal.checkpoint, "files": PENDING, "undone": journal.kind == "undo"}
+        noted: RollbackNote = {
+            "at": journal.at, "archive": archive.name, "step": journal.step, "kind": journal.kind,
+            "checkpoint": journal.checkpoint, "files": PENDING, "undone": journal.kind == "undo",
+        }  # fmt: skip
         after.rollbacks = [*after.rollbacks, noted]
         after.version = state.version
         paths = [item.path for item in journal.items]
@@ -235,7 +365,7 @@ class Rollback:
             raise
         try:
             late = archive.carry_out(journal)
-        except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+        except (ValueError, StorageError, OSError, InvalidRequest) as error:
             raise self._taken_back(archive, journal, after, error) from error
         after.rollbacks = [*after.rollbacks[:-1], {**noted, "files": DONE}]
         _credit(after, journal)
@@ -264,7 +394,7 @@ class Rollback:
             self._store.mirror(before)
             shutil.rmtree(back.path, ignore_errors=True)
             said += "State and files are as they were before."
-        except (ValueError, GitFailed, StorageError, InvalidRequest) as second:
+        except (ValueError, StorageError, OSError, InvalidRequest) as second:
             said += f"Some files could not be put back either ({second}); their copies are in {archive.path}."
         return RollbackRefused(said, reason=str(error))
 
@@ -272,7 +402,7 @@ class Rollback:
         self,
         state: WorkflowState,
         event: Mapping[str, Any] | None,
-        noted: Mapping[str, Any] | None = None,
+        noted: RollbackNote | None = None,
         before: WorkflowState | None = None,
     ) -> None:
         with self._workspace.act(self._caller) as act:
@@ -293,7 +423,7 @@ def _credit(state: WorkflowState, journal: Journal) -> None:
             state.written[item.path] = item.want or ""
 
 
-def _journal(state: WorkflowState, checkpoint: Mapping[str, Any], planned: Preview, kind: str, at: str) -> Journal:
+def _journal(state: WorkflowState, checkpoint: CheckpointRow, planned: Preview, kind: str, at: str) -> Journal:
     """What is to be done about the files, for `planned`."""
     return Journal(
         state.workflow_id, kind, at, checkpoint["step_id"], str(checkpoint["id"]), state.as_dict(),
@@ -312,7 +442,7 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
     archive = Archive(state, stamp(journal.at, os.listdir(folder) if os.path.isdir(folder) else ()))
     try:
         archive.write(journal)
-    except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+    except (ValueError, StorageError, OSError, InvalidRequest) as error:
         shutil.rmtree(archive.path, ignore_errors=True)
         raise RollbackRefused(
             f"What would be replaced could not be kept first: {error}. Nothing was changed.", reason=str(error)
@@ -330,8 +460,8 @@ class CheckpointKeeper:
         """See `engine.ports.Checkpoints.create`."""
         record = state.step(step)
         before = state.checkpoints[-1] if state.checkpoints else None
-        checkpoint: dict[str, Any] = {
-            "id": f"cp-{1 + max((number_of(one) for one in state.checkpoints), default=0)}",
+        checkpoint: CheckpointRow = {
+            "id": f"cp-{1 + max((number_of(one['id']) for one in state.checkpoints), default=0)}",
             "step_id": step,
             "step_name": record.name if record else str(step),
             "timestamp": at,
@@ -341,8 +471,8 @@ class CheckpointKeeper:
             "state_snapshot": kept(state),
             "files": {},
         }
-        kept_so_far, last = state.checkpoints, state.rollbacks[-1] if state.rollbacks else {}
-        if before is not None and (before["id"], before["reason"]) == (last.get("checkpoint"), reason):
+        kept_so_far, last = state.checkpoints, state.rollbacks[-1:]
+        if before is not None and last and (before["id"], before["reason"]) == (last[0]["checkpoint"], reason):
             kept_so_far = kept_so_far[:-1]  # The run went back to it: the step has one checkpoint, not two.
         state.checkpoints = [*kept_so_far, checkpoint]
         doomed, state.checkpoints = state.checkpoints[:-MOST], state.checkpoints[-MOST:]
@@ -354,7 +484,7 @@ class CheckpointKeeper:
             commit, now = snapshots.take(f"{state.skill}: {reason}", {*state.documents, *state.written})
             left_out = list(now.left_out[:20])
             checkpoint["files"] = {"kind": SNAPSHOT, "commit": commit, "whole": now.whole, "left_out": left_out}
-            if doomed and not state.rollbacks and number_of(checkpoint) % MOST == 0:
+            if doomed and not state.rollbacks and number_of(checkpoint["id"]) % MOST == 0:
                 kept_by = [one["files"] for one in state.checkpoints]
                 snapshots.forget_all_but(one["commit"] for one in kept_by if one.get("kind") == SNAPSHOT)
         except (InterlockError, OSError, ValueError) as error:

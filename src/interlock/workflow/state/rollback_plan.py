@@ -7,15 +7,15 @@ anybody else has changed since is listed and asked about.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from interlock.errors import CheckpointNotFound
+from interlock.model.json import Json
 from interlock.model.workflow import NOT_THE_RUNS
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state.checkpoints import BEGUN, MOST, SNAPSHOT, restored
-from interlock.workflow.state.document import StepId, WorkflowState, step_key
+from interlock.workflow.state.document import CheckpointRow, StepId, WorkflowState, step_key
 from interlock.workflow.state.snapshots import Snapshots, sha_of
 
 EVERYTHING = "*"
@@ -58,7 +58,7 @@ class Preview:
     """What a rollback would do; with `--dry-run` it is all that is shown."""
 
     workflow_id: str
-    checkpoint: Mapping[str, Any]
+    checkpoint: CheckpointRow
     changes: list[Change]
     steps: list[StepId]
     included: Collection[str] = field(default_factory=tuple)
@@ -76,7 +76,7 @@ class Preview:
     def _agreed(self, path: str) -> bool:
         return path in self.included or EVERYTHING in self.included
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape every face shows."""
         return {
             "workflow_id": self.workflow_id,
@@ -118,13 +118,13 @@ def understood(text: str) -> Wish | None:
     return Wish("list") if _LIST.fullmatch(word) else None
 
 
-def shown(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+def shown(checkpoint: CheckpointRow) -> Json:
     """A checkpoint without its snapshot."""
     names = ("id", "step_id", "step_name", "timestamp", "reason", "can_rollback", "why_not")
     return {name: checkpoint.get(name) for name in names}
 
 
-def available(state: WorkflowState) -> list[dict[str, Any]]:
+def available(state: WorkflowState) -> list[Json]:
     """The checkpoints with step names and times, the newest first (BMAD-3.7.1)."""
     return [shown(one) for one in reversed(state.checkpoints)]
 
@@ -140,7 +140,7 @@ def listed(state: WorkflowState) -> str:
     return "\n".join(lines)
 
 
-def choose(state: WorkflowState, wanted: StepId) -> Mapping[str, Any]:
+def choose(state: WorkflowState, wanted: StepId) -> CheckpointRow:
     """The checkpoint of a step (the newest one from before it was begun), or the one of that id.
 
     Raises:
@@ -166,12 +166,12 @@ def choose(state: WorkflowState, wanted: StepId) -> Mapping[str, Any]:
     return usable[-1]
 
 
-def preview(state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Collection[str] = ()) -> Preview:
+def preview(state: WorkflowState, checkpoint: CheckpointRow, *, include: Collection[str] = ()) -> Preview:
     """What rolling back to `checkpoint` would do. `include`: files that were asked about and agreed to; `*` for all.
 
     Raises:
         RollbackRefused: the checkpoint is damaged, or files of it are missing; nothing was changed.
-        GitFailed, StorageError, InvalidRequest: the files cannot be looked at.
+        StorageError, InvalidRequest: the files cannot be looked at.
     """
     try:
         after = restored(state, checkpoint)
@@ -191,7 +191,7 @@ def preview(state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Col
     return Preview(state.workflow_id, checkpoint, changes, steps, include)
 
 
-def _changes(state: WorkflowState, checkpoint: Mapping[str, Any]) -> list[Change]:
+def _changes(state: WorkflowState, checkpoint: CheckpointRow) -> list[Change]:
     kept_by = checkpoint["files"]
     if kept_by.get("kind") != SNAPSHOT:
         raise ValueError("an earlier version of Interlock kept its files, in a form that this one does not read")
@@ -217,7 +217,7 @@ def _changes(state: WorkflowState, checkpoint: Mapping[str, Any]) -> list[Change
 
 def _missing(state: WorkflowState, wanted: StepId) -> CheckpointNotFound:
     record = state.steps.get(step_key(wanted))
-    points: Sequence[Mapping[str, Any]] = [one for one in state.checkpoints if one["can_rollback"]]
+    points: Sequence[CheckpointRow] = [one for one in state.checkpoints if one["can_rollback"]]
     if record is None or record.visit == 0:
         why = f"Step {wanted} was never begun, so there is nothing to go back to."
         nearest = points[-1] if points else None

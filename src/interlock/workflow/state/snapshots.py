@@ -1,14 +1,11 @@
 """Files as they were at a checkpoint: commits of a private git repository of the run (decision 35).
 
-It lies in `<output>/.workflow-state/<workflow id>.git/`, for its owner only. The user's repository, index,
-configuration and hooks are never touched, attributes and filters of the project do not count, and a file that was not
-touched since the last snapshot is not read again. Left out are hidden files and directories (where secrets lie),
-vendored ones, and files above a size; a project with too many files is covered in its output folder only. A commit's
-message says what was left out, and the modes that git does not know.
-
-How the row of a run holds the states of its checkpoints: each as what differs from the one after it, the newest from
-the state itself. Whole, they are ten copies of the state's history, written again with every prompt. What cannot be
-read is null, which a rollback refuses as damaged. Pure.
+It lies in `<output>/.workflow-state/<workflow id>.git/`, for its owner only. Its objects are written and read here, in
+git's own form, because each step makes a snapshot and a process of git costs more than the rest of the step; every git
+can read them. Git's settings, attributes and filters do not count, and a file that was not touched since the last
+snapshot is not read again. Left out are hidden files and directories (where secrets lie), vendored ones, and files
+above a size; a project with too many files is covered in its output folder only. A commit's message says what was left
+out, and the modes that git does not know.
 """
 
 from __future__ import annotations
@@ -16,43 +13,36 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
-from interlock.errors import GitFailed, StorageError
-from interlock.gitwork.git import NOBODY, Git
+from interlock.errors import StorageError
+from interlock.gitwork.git import NOBODY
 from interlock.storage.files import locked_directory
 from interlock.workflow.state import files
 
 FILE_BYTES = 4_000_000
 FILES = 5_000
 TOTAL_BYTES = 200_000_000
-TIMEOUT = 120.0
 SKIPPED = frozenset(
     ("node_modules", "bower_components", "venv", "__pycache__", "dist", "build", "target", "vendor", "_bmad")
 )
 """Directories whose content is made by tools, or must never be changed by a run (NFR14)."""
-AT_ONCE = 50  # contents that are read together
-CONFIG = """[core]
-	repositoryFormatVersion = 0
-	bare = false
-	fileMode = true
-	autocrlf = false
-	ignoreCase = false
-	precomposeUnicode = false
-	protectNTFS = false
-	protectHFS = false
-	looseCompression = 1
-	fsync = none
-"""
-"""Not synced: a content that power loss took is noticed by its hash, and the rollback refused."""
-ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
-"""Above all that the project says: a content is kept as it is, byte for byte."""
+CONFIG = "[core]\n\trepositoryFormatVersion = 0\n\tbare = true\n"
+FIRST = "first"
+"""In the repository: the id of its first snapshot, which is kept: what the run has changed is counted from it."""
+SEEN = "seen.json"
+"""In the repository: size, times, inode and content of each file at the last snapshot, by path."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which another change of a file shows in its times, on every file system."""
+TREE = "40000"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """One file: the id of its content, and its permission bits."""
 
     sha: str
@@ -63,7 +53,7 @@ class Entry:
 class Manifest:
     """Files by path from the project's root. `whole` says that every file of the project is here or in `left_out`."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, FileEntry] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     whole: bool = True
 
@@ -98,35 +88,57 @@ class Snapshots:
         """Commit the files as they are now. `known`: paths that must be in it where not all of the project is.
 
         Raises:
-            StorageError, GitFailed: the file system or git refused.
+            StorageError, OSError: the file system refused.
         """
         paths, whole = self.paths()
-        left_out, modes, total = list[str](), dict[str, int](), 0
-        for name in dict.fromkeys([*paths, *(() if whole else known)]):
-            found = regular(os.path.join(self.project, name))
-            if found is None:
-                continue
-            total += found.st_size
-            if found.st_size > FILE_BYTES or total > TOTAL_BYTES:
-                left_out.append(name)
-            else:
-                modes[name] = stat.S_IMODE(found.st_mode)
-        about = {
-            "left_out": left_out,
-            "whole": whole,
-            "modes": {name: mode for name, mode in modes.items() if mode not in (0o644, 0o755)},
-        }
+        left_out, entries, seen, total = list[str](), dict[str, FileEntry](), dict[str, list[int | str]](), 0
         self._prepare()
         with locked_directory(self.folder):
-            files.drop(os.path.join(self.folder, "index.lock"))  # left by a git that was killed
-            gone = [name for name in self._git("ls-files", "-z").names if name not in modes]
-            for words, names in (("--force-remove", gone), ("--add", list(modes))):
-                if names:
-                    given = "".join(f"{name}\0" for name in names)
-                    self._git("update-index", words, "--remove", "--replace", "-z", "--stdin", stdin=given)
-            tree = self._git("write-tree").text
-            commit = self._git("commit-tree", tree, stdin=f"{reason}\n\n{json.dumps(about)}\n").text
-        return commit, self.manifest(commit)
+            before, settled = self._seen(), time.time_ns() - SETTLED
+            for name in dict.fromkeys([*paths, *(() if whole else known)]):
+                path = os.path.join(self.project, name)
+                found = regular(path)
+                if found is None:
+                    continue
+                total += found.st_size
+                if found.st_size > FILE_BYTES or total > TOTAL_BYTES:
+                    left_out.append(name)
+                    continue
+                *looks, sha = before.get(name, [""])
+                now = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+                if looks != now or not os.path.exists(self._object(str(sha))):
+                    data = files.get(path)
+                    if data is None:
+                        continue
+                    sha = self.keep(data)
+                entries[name] = FileEntry(str(sha), stat.S_IMODE(found.st_mode))
+                if max(found.st_mtime_ns, found.st_ctime_ns) < settled:
+                    seen[name] = [*now, sha]
+            modes = {name: one.mode for name, one in entries.items() if one.mode not in (0o644, 0o755)}
+            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes})
+            by = f"{NOBODY['NAME']} <{NOBODY['EMAIL']}> {int(time.time())} +0000"
+            text = f"tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about}\n"
+            commit = self.keep(os.fsencode(text), "commit")
+            self._put(os.path.join(self.folder, SEEN), json.dumps(seen).encode())
+            if self._first() is None:
+                self._put(os.path.join(self.folder, FIRST), commit.encode())
+        return commit, Manifest(entries, tuple(left_out), whole)
+
+    def since_first(self, known: Iterable[str]) -> list[str] | None:
+        """The files that have changed since the run's first snapshot; None without one. `known` as for `take`.
+
+        Raises:
+            StorageError, OSError, ValueError: the file system refused, or it is damaged.
+        """
+        first = self._first()
+        if first is None:
+            return None
+        before, now = self.manifest(first).entries, self.take("what has changed", known)[1].entries
+        return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+
+    def _first(self) -> str | None:
+        found = files.get(os.path.join(self.folder, FIRST))
+        return found.decode() if found else None
 
     def manifest(self, commit: str) -> Manifest:
         """What a snapshot holds.
@@ -135,29 +147,29 @@ class Snapshots:
             ValueError: it is gone or damaged.
         """
         try:
-            data = os.fsencode(self._git("cat-file", "commit", commit).out)
-            if files.sha(data, "commit") != commit:
-                raise ValueError("it is another one")
+            data = self._content(commit, "commit")
             about = json.loads(data.rpartition(b"\n\n")[2])
-            entries = dict[str, Entry]()
-            for line in self._git("ls-tree", "-r", "-z", "--full-tree", commit).names:
-                kind, _, name = line.partition("\t")
-                mode, _, sha = kind.split(" ")
-                entries[name] = Entry(sha, about["modes"].get(name, int(mode, 8) & 0o777))
+            entries = {
+                path: FileEntry(sha, about["modes"].get(path, int(mode, 8) & 0o777))
+                for mode, path, sha in self._listed(data[5:45].decode())
+                if mode != TREE
+            }
             return Manifest(entries, tuple(about["left_out"]), bool(about["whole"]))
-        except (GitFailed, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"its snapshot of the files ({commit[:12]}) is gone or damaged: {error}") from error
 
-    def keep(self, paths: Iterable[str]) -> None:
-        """Keep these files as they are now, beside the snapshots, as long as none is forgotten.
+    def keep(self, data: bytes, kind: str = "blob") -> str:
+        """Keep a content beside the snapshots, as long as none is forgotten. Its id.
 
-        Raises:
-            GitFailed: git refused.
+        Not synced: a content that power loss took is noticed by its hash, and the rollback refused.
         """
-        given = "".join(f"{path}\n" for path in paths if "\n" not in path)
-        if given:
+        sha = files.sha(data, kind)
+        path = self._object(sha)
+        if not os.path.exists(path):
             self._prepare()
-            self._git("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=given)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._put(path, zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
+        return sha
 
     def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Contents by their ids, each once.
@@ -165,27 +177,74 @@ class Snapshots:
         Raises:
             ValueError: one is gone or damaged.
         """
-        wanted = list(dict.fromkeys(ids))
-        for start in range(0, len(wanted), AT_ONCE):
-            part = wanted[start : start + AT_ONCE]
-            try:
-                data = os.fsencode(self._git("cat-file", "--batch", stdin="".join(f"{one}\n" for one in part)).out)
-            except GitFailed as error:
-                raise ValueError(f"a kept file is gone or damaged: {error}") from error
-            for one in part:
-                line, _, data = data.partition(b"\n")
-                size = int(line.rpartition(b" ")[2]) if b" blob " in line else -1
-                if size < 0 or files.sha(data[:size]) != one:
-                    raise ValueError(f"a kept file ({one[:12]}) is gone or damaged")
-                yield one, data[:size]
-                data = data[size + 1 :]
+        for one in dict.fromkeys(ids):
+            yield one, self._content(one)
 
     def forget_all_but(self, commits: Iterable[str]) -> None:
         """Drop what only other snapshots need. What cannot be dropped takes room, and harms nothing."""
+        needed = set[str]()
+        with suppress(ValueError, OSError), locked_directory(self.folder):
+            for commit in {*commits, *filter(None, [self._first()])}:
+                needed.add(commit)
+                tree = self._content(commit, "commit")[5:45].decode()
+                needed.update([tree, *(sha for _, _, sha in self._listed(tree, known=needed))])
+            for folder, _, names in os.walk(os.path.join(self.folder, "objects")):
+                for name in names:
+                    if os.path.basename(folder) + name not in needed:
+                        files.drop(os.path.join(folder, name))
+
+    def _object(self, sha: str) -> str:
+        return os.path.join(self.folder, "objects", sha[:2], sha[2:])
+
+    def _put(self, path: str, data: bytes) -> None:
+        """A file of the repository, whole or not at all."""
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.rename(temporary, path)
+
+    def _seen(self) -> dict[str, list[int | str]]:
+        """What `SEEN` holds; nothing where it is damaged."""
         try:
-            self._git("prune", "--expire=now", "--", *commits)
-        except GitFailed:
-            return
+            found = json.loads(files.get(os.path.join(self.folder, SEEN)) or b"{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _keep_tree(self, entries: Mapping[str, FileEntry]) -> str:
+        """The id of the tree that holds these files."""
+        lines, below = list[tuple[str, str, str]](), dict[str, dict[str, FileEntry]]()
+        for path, entry in entries.items():
+            name, inside, rest = path.partition("/")
+            if inside:
+                below.setdefault(name, {})[rest] = entry
+            else:
+                lines.append((name, "100755" if entry.mode & 0o100 else "100644", entry.sha))
+        lines += [(f"{name}/", TREE, self._keep_tree(part)) for name, part in below.items()]
+        listed = sorted((os.fsencode(name), mode, sha) for name, mode, sha in lines)  # git sorts a tree as "name/"
+        parts = (b"%s %s\0" % (mode.encode(), name.rstrip(b"/")) + bytes.fromhex(sha) for name, mode, sha in listed)
+        return self.keep(b"".join(parts), "tree")
+
+    def _listed(self, tree: str, prefix: str = "", known: set[str] | None = None) -> Iterator[tuple[str, str, str]]:
+        """(mode, path, id) of everything in a tree, without what is in a tree that is `known`."""
+        data = self._content(tree, "tree")
+        while data:
+            head, _, data = data.partition(b"\0")
+            mode, _, name = os.fsdecode(head).partition(" ")
+            sha, data = data[:20].hex(), data[20:]
+            if mode == TREE and (known is None or sha not in known):
+                yield from self._listed(sha, f"{prefix}{name}/", known)
+            yield mode, prefix + name, sha
+
+    def _content(self, sha: str, kind: str = "blob") -> bytes:
+        try:
+            with open(self._object(sha), "rb") as file:
+                data = zlib.decompress(file.read()).partition(b"\0")[2]
+        except (OSError, zlib.error) as error:
+            raise ValueError(f"a kept {kind} ({sha[:12]}) is gone or damaged") from error
+        if files.sha(data, kind) != sha:
+            raise ValueError(f"a kept {kind} ({sha[:12]}) is damaged")
+        return data
 
     def _prepare(self) -> None:
         """Make the repository, by hand: no template, no hook, nothing that the user configured for new ones."""
@@ -193,26 +252,17 @@ class Snapshots:
             return
         try:
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)
-            for name in ("", "objects", "refs", "info"):
+            for name in ("", "objects", "refs"):
                 os.makedirs(os.path.join(self.folder, name), mode=0o700, exist_ok=True)
         except OSError as error:
             said = f"{self.folder} could not be made: {error.strerror or error}."
             raise StorageError(said, path=self.folder) from error
         for name, text in (
             ("config", CONFIG),
-            ("info/attributes", ATTRIBUTES),
             (".gitignore", "*\n"),
             ("HEAD", "ref: refs/heads/none\n"),
         ):
             files.put(os.path.join(self.folder, name), text.encode(), 0o600, named=False)
-
-    def _git(self, *words: str, stdin: str | None = None) -> Any:
-        variables = {
-            "GIT_DIR": self.folder, "GIT_WORK_TREE": self.project, "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-            **{f"GIT_{role}_{part}": name for part, name in NOBODY.items() for role in ("AUTHOR", "COMMITTER")},
-        }  # fmt: skip
-        return Git(self.project, timeout=TIMEOUT)(*words, stdin=stdin, variables=variables)
 
     def _walk(self, start: str, most: int | None = None) -> Iterator[str]:
         """The files below `start`; with `most` one more than that at most."""
@@ -235,7 +285,7 @@ class Snapshots:
                         return
 
 
-def current(project: str, path: str) -> Entry | None:
+def current(project: str, path: str) -> FileEntry | None:
     """A file of the project as it is; null where there is none, or no regular file.
 
     Raises:
@@ -245,7 +295,7 @@ def current(project: str, path: str) -> Entry | None:
     whole = files.inside(project, path)
     data = files.get(whole)
     found = regular(whole)
-    return None if data is None or found is None else Entry(files.sha(data), stat.S_IMODE(found.st_mode))
+    return None if data is None or found is None else FileEntry(files.sha(data), stat.S_IMODE(found.st_mode))
 
 
 def sha_of(project: str, path: str) -> str | None:
@@ -261,84 +311,3 @@ def regular(path: str) -> os.stat_result | None:
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
-
-
-SNAPSHOT = "state_snapshot"
-PACKED = "differs_from_the_next"
-"""Marks a packed snapshot; its value is by field how to get there: `is`, `set` and `gone`, or `front` and `then`."""
-
-
-def packed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A state's document as its row holds it."""
-    found: list[Any] = []
-    after: Mapping[str, Any] | None = document
-    for one in reversed(document["checkpoints"]):
-        snapshot = one.get(SNAPSHOT)
-        if after is not None and isinstance(snapshot, Mapping):
-            ways = {name: way for name, value in snapshot.items() if (way := _way(value, after.get(name))) is not None}
-            one = {**one, SNAPSHOT: {PACKED: ways, "fields": list(snapshot)}}
-        found.append(one)
-        after = snapshot if isinstance(snapshot, Mapping) else None
-    return {**document, "checkpoints": found[::-1]}
-
-
-def unpacked(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The reverse. Whatever is damaged is left for whoever reads the document to notice."""
-    checkpoints = document.get("checkpoints")
-    if not isinstance(checkpoints, list):
-        return dict(document)
-    found: list[Any] = []
-    after: Mapping[str, Any] | None = document
-    for one in reversed(checkpoints):
-        snapshot = one.get(SNAPSHOT) if isinstance(one, Mapping) else None
-        if isinstance(snapshot, Mapping) and PACKED in snapshot:
-            try:
-                ways, names = snapshot[PACKED], snapshot["fields"]
-                whole = {name: _value(ways.get(name, {}), after.get(name)) for name in names} if after else None
-            except (TypeError, AttributeError, KeyError):
-                whole = None
-            snapshot, one = whole, {**one, SNAPSHOT: whole}
-        found.append(one)
-        after = snapshot if isinstance(snapshot, Mapping) else None
-    return {**document, "checkpoints": found[::-1]}
-
-
-def _way(value: Any, after: Any) -> dict[str, Any] | None:
-    """How to get from the later value of a field to the earlier one; null where they are the same."""
-    if value == after and type(value) is type(after):
-        return None
-    if isinstance(value, dict) and isinstance(after, dict):
-        new = [key for key in value if key not in after]
-        if list(value) == [*(key for key in after if key in value), *new]:  # else another order, which is kept too
-            return {
-                "set": {key: one for key, one in value.items() if key not in after or after[key] != one},
-                "gone": [key for key in after if key not in value],
-            }
-    if isinstance(value, list) and isinstance(after, list):
-        # A list grows at its end, and one that is limited loses its first entries meanwhile.
-        for front in range(len(value)):
-            then = len(value) - front
-            if value[front:] == after[:then]:
-                return {"front": value[:front], "then": then}
-    return {"is": value}
-
-
-def _value(way: Mapping[str, Any], after: Any) -> Any:
-    """Nothing of it is shared with the later value: the state's goes on changing."""
-    if "is" in way:
-        return way["is"]
-    if "set" in way:
-        others = {key: _copy(one) for key, one in after.items() if key not in way["set"]}
-        found = {key: way["set"].get(key, others.get(key)) for key in after if key not in way["gone"]}
-        return {**found, **way["set"]}
-    if "then" in way:
-        return [*way["front"], *_copy(after[: way["then"]])]
-    return _copy(after)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_copy(one) for one in value]
-    return value

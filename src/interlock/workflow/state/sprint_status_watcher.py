@@ -1,22 +1,14 @@
-"""Sprint Status Watcher: watches a project's status files and says what changed (BMAD-3.3, FR28, decision 38).
+"""Sprint Status Watcher: watches a project's status files while a workflow is at work, and puts what changed into the
+team's history (BMAD-3.3, FR28, decision 38). Background work: nothing that goes wrong here stops the run.
 
 Many writes within the debounce are one change. What was told is remembered per key: the same change within 30 s is not
 told twice, and told after all when those are over and it still stands, so that nobody is left with an old status. A
 status that goes to and fro more than three times is warned about, and the debounce doubled. A story that comes back
 from review and returns to it is at work, not cycling, as long as it takes as long as work does.
 
-Time and changes come through a `Source`: tests own both, `file_changes.FileChanges` watches real files.
-
-What the watcher sees, in the team's history: so that whoever follows its events hears of a project's progress.
-
-The source of changes for the watcher that watches real files, by the operating system's own notices (watchfiles).
-
-Directories are watched, not files: an editor or an agent puts a new file in the place of the old one. A directory that
-does not exist yet is found by looking again every few seconds.
-
-While a workflow is at work, the status files of its project are watched, and what changes is in the team's history.
-
-Background work: nothing that goes wrong here stops the run.
+Time and changes come through a `Source`: tests own both, `FileChanges` watches real files by the operating system's own
+notices. Directories are watched, not files: an editor or an agent puts a new file in the place of the old one. A
+directory that does not exist yet is found by looking again every few seconds.
 """
 
 from __future__ import annotations
@@ -25,14 +17,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.to_thread
-from watchfiles import Change, awatch
+from watchfiles import awatch
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
@@ -58,10 +50,6 @@ class StatusChange:
     key: str
     before: str | None
     after: str | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The shape in which it is logged."""
-        return {"path": self.path, "key": self.key, "before": self.before, "after": self.after}
 
 
 @dataclass(frozen=True)
@@ -202,17 +190,14 @@ class StatusEvents:
     def changed(self, changes: list[StatusChange]) -> None:
         """Log what changed, one event for each file."""
         for path in dict.fromkeys(one.path for one in changes):
-            here = [one.as_dict() for one in changes if one.path == path]
+            here = [asdict(one) for one in changes if one.path == path]
             with self._workspace.act(Principal(SYSTEM)) as act:
                 act.event("workflow.status_changed", path=path, changes=here[:MOST], count=len(here))
 
     def cycling(self, found: Cycling) -> None:
         """Log a warning."""
         with self._workspace.act(Principal(SYSTEM)) as act:
-            act.event(
-                "workflow.status_cycling", path=found.path, key=found.key, statuses=list(found.statuses),
-                count=found.count, debounce=found.debounce,
-            )  # fmt: skip
+            act.event("workflow.status_cycling", **{**asdict(found), "statuses": list(found.statuses)})
 
 
 STEP = 100  # ms in which the operating system's notices are gathered
@@ -263,33 +248,27 @@ class FileChanges:
 
     async def _watch(self, folders: list[str]) -> None:
         """Watch these directories until another one appears, or one of them goes."""
-        await self._tell(frozenset(self._paths))  # What happened before we watched.
+        self._tell(self._paths)  # What happened before we watched.
+        watched = awatch(
+            *folders, watch_filter=lambda _, path: os.path.realpath(path) in self._paths, step=STEP, debounce=STEP,
+            recursive=False, stop_event=self._stop, rust_timeout=int(LOOK * 1000), yield_on_timeout=True,
+        )  # fmt: skip
         try:
-            await self._hear(folders)
+            async for heard in watched:
+                if heard:
+                    self._tell(frozenset(path for _, path in heard))
+                if folders != [folder for folder in self._folders if os.path.isdir(folder)]:
+                    return
         except (OSError, RuntimeError):
             # No more watches, or a file system without them: whoever listens looks every few seconds anyway.
             with anyio.move_on_after(LOOK):
                 await self._stop.wait()
 
-    async def _hear(self, folders: list[str]) -> None:
-        watched = awatch(
-            *folders, watch_filter=self._ours, step=STEP, debounce=STEP, recursive=False, stop_event=self._stop,
-            rust_timeout=int(LOOK * 1000), yield_on_timeout=True,
-        )  # fmt: skip
-        async for heard in watched:
-            if heard:
-                await self._tell(frozenset(path for _, path in heard))
-            if folders != [folder for folder in self._folders if os.path.isdir(folder)]:
-                return
-
-    async def _tell(self, paths: frozenset[str]) -> None:
+    def _tell(self, paths: frozenset[str]) -> None:
         try:
             self._send.send_nowait(paths)
         except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # Whoever listens has a hundred to look at already, and looks at the files; or nobody does any more.
-
-    def _ours(self, change: Change, path: str) -> bool:
-        return os.path.realpath(path) in self._paths
 
 
 @asynccontextmanager

@@ -18,7 +18,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from interlock.errors import ConfigParseError, NotFound
-from interlock.storage.files import locked_directory
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.package.variables import DEFAULT_OUTPUT
 from interlock.workflow.state import files
@@ -27,7 +26,6 @@ NAMES = ("bmm-workflow-status.yaml", "sprint-status.yaml")
 FOLDERS = ("planning_artifacts", "output_folder", "implementation_artifacts", "sprint_artifacts")
 TRACKED = ("development_status", "workflow_status")
 IDS = ("id", "name", "workflow", "key")
-TRIES = 3
 BYTES = 2_000_000
 PLAIN = re.compile(r"[A-Za-z0-9_./(][A-Za-z0-9_./()+-]*(?: [A-Za-z0-9_./()+-]+)*")
 """Statuses that need no quotes: words and file paths."""
@@ -89,7 +87,7 @@ def changed(text: str, key: str, status: str) -> str:
         raise NotFound(f"No status {key!r} in this file; nothing was written.", key=key)
     lines = text.splitlines(keepends=True)
     old = lines[place.line]
-    lines[place.line] = old[: place.column] + _scalar(status) + old[place.column + _length(old[place.column :]) :]
+    lines[place.line] = old[: place.column] + _scalar(status) + _after_scalar(old[place.column :])
     after = "".join(lines)
     expected = {**statuses(text), key: status}
     if statuses(after) != expected:
@@ -106,12 +104,8 @@ def write(
         StateConflict: the status is another, or the file changed at each of three tries; nothing was written.
         ConfigParseError, NotFound, StorageError: see `changed` and `files.put`.
     """
-    for _ in range(TRIES):
-        before = files.get(path)
-        if before is None:
-            raise NotFound(f"{path} does not exist; nothing was written.", path=path)
-        text = before.decode("utf-8")
-        between()
+
+    def with_it(text: str) -> str:
         now = statuses(text).get(key)
         if now is not None and now != expected:
             raise StateConflict(
@@ -119,21 +113,11 @@ def write(
                 key=key,
                 status=now,
             )
-        after = changed(text, key, status)
-        # Writers of Interlock take turns; others are noticed by the content.
-        with locked_directory(os.path.dirname(path)):
-            # First swap: the file is still what was read. Second: it then holds the status that was meant.
-            if files.get(path) != before:
-                continue
-            files.put(path, after.encode(), os.stat(path).st_mode & 0o7777)
-            found = read(path) or {}
-            if found.get(key) == status:
-                return found
-            if files.get(path) == after.encode():  # Not where somebody else has written since: that is theirs.
-                files.put(path, before, os.stat(path).st_mode & 0o7777)
-    raise StateConflict(
-        f"{path} was changed by somebody else at each of {TRIES} tries; nothing was written. Try again.", path=path
-    )
+        return changed(text, key, status)
+
+    # First swap: the file is still what was read. Second: it then holds the status that was meant.
+    files.change(path, with_it, stands=lambda: (read(path) or {}).get(key) == status, between=between)
+    return read(path) or {}
 
 
 def _places(text: str) -> dict[str, Place]:
@@ -177,23 +161,17 @@ def _place(node: Any, key: Any) -> Place:
     return Place(str(node[key]), line, column)
 
 
-def _length(rest: str) -> int:
-    """How long the scalar is that `rest` of a line begins with."""
+QUOTED = re.compile(r"""\A(?:'(?:[^']|'')*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
+AFTER = re.compile(r"(?<!\s)(?:\s++#|\s*+[,}\]]|[^\S\r\n]*+[\r\n])")
+
+
+def _after_scalar(rest: str) -> str:
+    """What comes after the scalar that `rest` of a line begins with."""
     if rest[:1] in "'\"":
-        quote, at = rest[0], 1
-        while at < len(rest):
-            if rest[at] == "\\" and quote == '"':
-                at += 2
-                continue
-            if rest[at] == quote:
-                if quote == "'" and rest[at + 1 : at + 2] == "'":
-                    at += 2
-                    continue
-                return at + 1
-            at += 1
-        return len(rest)
-    comment = re.search(r"(?<!\s)(?:\s++#|\s*+[,}\]]|[^\S\r\n]*+[\r\n])", rest)
-    return comment.start() if comment else len(rest)
+        found = QUOTED.match(rest)
+        return rest[found.end() :] if found else ""
+    after = AFTER.search(rest)
+    return rest[after.start() :] if after else ""
 
 
 def _scalar(status: str) -> str:

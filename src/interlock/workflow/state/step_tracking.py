@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from interlock.clock import seconds
+from interlock.model.json import Json
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
 
 ERROR_LIMIT = 2000
@@ -107,20 +107,14 @@ class Progress:
         bar = "█" * (self.progress_percent // 10)
         counts = f"{self.completed_count}/{self.completed_count + self.remaining_count} steps"
         at = f", at {self.current_step_name}" if self.current_step_name else ""
-        left = f", about {_minutes(self.eta_ms)} left" if self.eta_ms else ""
+        left = f", about {max(1, round(self.eta_ms / 60_000))} min left" if self.eta_ms else ""
         return f"[{bar:░<10}] {self.progress_percent} % · {counts}{at}{left}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The shape every face shows."""
-        return {
-            "completed_count": self.completed_count,
-            "remaining_count": self.remaining_count,
-            "current_step": self.current_step,
-            "current_step_name": self.current_step_name,
-            "progress_percent": self.progress_percent,
-            "eta_ms": self.eta_ms,
-            "completed_steps": [{"step": id, "name": name} for id, name in self.completed_steps],
-            "remaining_steps": [{"step": id, "name": name} for id, name in self.remaining_steps],
+        return asdict(self) | {
+            name: [{"step": id, "name": title} for id, title in getattr(self, name)]
+            for name in ("completed_steps", "remaining_steps")
         }
 
 
@@ -149,7 +143,3 @@ def _elapsed(began: str | None, ended: str) -> int | None:
         return None if began is None else max(0, round((seconds(ended) - seconds(began)) * 1000))
     except ValueError:
         return None
-
-
-def _minutes(ms: int) -> str:
-    return f"{max(1, round(ms / 60_000))} min"

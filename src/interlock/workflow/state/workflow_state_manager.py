@@ -23,7 +23,7 @@ from interlock.storage.ledger import Ledger, Rows
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
-from interlock.workflow.state.snapshots import packed, unpacked
+from interlock.workflow.state.rows import SNAPSHOT, changes, split, whole
 
 UNWRITTEN = "is safe in the ledger, but its file could not be written"
 TRIES = 3
@@ -45,7 +45,12 @@ class WorkflowStateManager:
             WorkflowNotFound: there is no such run.
             StateUnreadable: its document is damaged; the message offers to start again and says what would be lost.
         """
-        return read_row(_row(rows, workflow_id))
+        row = rows.workflows.get(workflow_id)
+        if row is None:
+            raise WorkflowNotFound(
+                f"No run {workflow_id!r}. `interlock workflow status` lists the runs.", workflow_id=workflow_id
+            )
+        return read_row(row)
 
     def save(self, act: UnitOfWork, state: WorkflowState) -> None:
         """Write the state as version `state.version + 1`, which it then has; a new run is inserted as version 1.
@@ -56,14 +61,23 @@ class WorkflowStateManager:
         before, updated = state.version, state.updated_at
         state.version, state.updated_at = before + 1, act.at
         state.created_at = state.created_at or act.at
+        document, parts = split(state.as_dict())
         row = WorkflowRow(
-            state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version,
-            packed(state.as_dict()), state.created_at, act.at,
+            state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version, document,
+            state.created_at, act.at,
         )  # fmt: skip
+        found = act.rows.workflows.get(state.workflow_id)
         written = act.rows.workflows.replace(row, before) if before else act.rows.workflows.insert(row)
         if not written:
             state.version, state.updated_at = before, updated
-            raise _conflict(act.rows, state)
+            now = "is gone" if found is None else f"has version {found.version}"
+            raise StateConflict(
+                f"Somebody else wrote the state of {state.workflow_id}: it {now}, this write was based on {before}. "
+                "Read it again and repeat; nothing was written.",
+                workflow_id=state.workflow_id,
+                version=None if found is None else found.version,
+            )
+        act.rows.workflows.change_entries(state.workflow_id, *changes(found.entries if found else (), parts))
         act.topics.add("workflows")
 
     def list(
@@ -116,7 +130,11 @@ class WorkflowStateManager:
         found = files.get(path)
         if found == self._written(state):
             return None
-        reason = "missing" if found is None else "damaged" if _parsed(found) is None else "outdated"
+        reason = "missing" if found is None else "outdated"
+        try:
+            json.loads("{}" if found is None else found)
+        except ValueError:
+            reason = "damaged"
         self._write(state)
         with self._ledger.transaction() as rows:
             said = {"workflow_id": state.workflow_id, "reason": reason, "path": path}
@@ -135,7 +153,7 @@ class WorkflowStateManager:
     def _written(self, state: WorkflowState) -> bytes | None:
         with self._ledger.snapshot() as rows:
             row = rows.workflows.get(state.workflow_id)
-        return None if row is None else as_file(row.document)
+        return None if row is None else as_file(row)
 
 
 def state_path(state: WorkflowState) -> str:
@@ -151,11 +169,19 @@ def state_path(state: WorkflowState) -> str:
     return files.inside(state.plan.project, os.path.join(folder, files.STATE_FOLDER, f"{name}.json"))
 
 
-def as_file(document: dict[str, Any]) -> bytes:
-    """A document as its file holds it: a line for each field, and for each entry of those that have several.
+IN_FILE = ("checkpoints", "menu_history", "steps")
+"""What a run has collected that its file shows; the rest is in the ledger only."""
+
+
+def as_file(row: WorkflowRow) -> bytes:
+    """Return a state as its file holds it: a line for each field, and for each entry of those that have several.
 
     Fully indented it would take ten times as long to write, at every step: only flat JSON is made in C.
     """
+    document = whole(row.document, (one for one in row.entries if one.kind in IN_FILE))
+    document["checkpoints"] = [
+        {name: value for name, value in one.items() if name != SNAPSHOT} for one in document["checkpoints"]
+    ]
     lines = ",\n".join(f"  {_flat(name)}: {_listed(value)}" for name, value in document.items())
     return f"{{\n{lines}\n}}\n".encode("utf-8", "replace")
 
@@ -179,7 +205,7 @@ def read_row(row: WorkflowRow) -> WorkflowState:
         StateUnreadable: the document is damaged.
     """
     try:
-        state = WorkflowState.from_dict(unpacked(row.document))
+        state = WorkflowState.from_dict(whole(row.document, row.entries))
         if (state.workflow_id, state.version) != (row.id, row.version):
             raise ValueError("it is the document of another run or version")
     except ValueError as error:
@@ -195,30 +221,3 @@ def read_row(row: WorkflowRow) -> WorkflowState:
             lost=lost,
         ) from error
     return state
-
-
-def _row(rows: Rows, workflow_id: str) -> WorkflowRow:
-    row = rows.workflows.get(workflow_id)
-    if row is None:
-        raise WorkflowNotFound(
-            f"No run {workflow_id!r}. `interlock workflow status` lists the runs.", workflow_id=workflow_id
-        )
-    return row
-
-
-def _conflict(rows: Rows, state: WorkflowState) -> StateConflict:
-    row = rows.workflows.get(state.workflow_id)
-    now = "is gone" if row is None else f"has version {row.version}"
-    return StateConflict(
-        f"Somebody else wrote the state of {state.workflow_id}: it {now}, this write was based on {state.version}. "
-        "Read it again and repeat; nothing was written.",
-        workflow_id=state.workflow_id,
-        version=None if row is None else row.version,
-    )
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None

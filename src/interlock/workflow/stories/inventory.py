@@ -7,8 +7,9 @@ Two inventories are known, and a project may have both:
 
 What a story waits for is said by an explicit key (`depends_on` in the list, in the frontmatter of a story's file, or
 under `stories: dependencies:` in `interlock.workflows.yaml`); else by the story's own text ("depends on", "after
-story"); else it is the order of the list. An epic waits for the one before it in the same list, unless it says that it
-is independent or what it depends on; spec folders are lists of their own.
+story"); else by what an agent has proposed and somebody accepted (`proposal`); else it is the order of the list. An
+epic waits for the one before it in the same list, unless it says that it is independent or what it depends on; spec
+folders are lists of their own.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ MOST = 2000
 class PlannedStory:
     """One story. `key` is unique in the project, `id` what its own list calls it; `folder` is that of its
     `stories.yaml` and `file` its record or story file (both from the project's root, "" without one); `depends_on` maps
-    each key that it waits for to the reason; `pauses` says that its list wants a person to look at it."""
+    each key that it waits for to the reason; `said`: somebody says what it waits for, or that it waits for nothing;
+    `pauses` says that its list wants a person to look at it."""
 
     key: str
     id: str
@@ -75,6 +77,7 @@ class PlannedStory:
     depends_on: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
     pauses: bool = False
+    said: bool = False
 
     @property
     def done(self) -> bool:
@@ -129,8 +132,9 @@ class Backlog:
         raise NotFound(f"{'Several stories are' if found else 'No story is'} called {name}: {listed}.", story=name)
 
 
-def read(package: Package) -> Backlog:
-    """The stories of the project that the package is installed in."""
+def read(package: Package, proposed: Mapping[str, Mapping[str, str]] | None = None) -> Backlog:
+    """The stories of the project that the package is installed in. `proposed` maps the keys of stories to what they
+    wait for, with the reasons, where nobody says it."""
     root, config = package.root, dict(package.config("bmm"))
     faults: list[str] = []
     stories: list[PlannedStory] = []
@@ -151,17 +155,24 @@ def read(package: Package) -> Backlog:
         epics |= titles
     explicit = _explicit(package.files, faults)
     known = {one.key: one for one in stories}
-    stories = [
-        replace(one, depends_on={key: "interlock.workflows.yaml says so" for key in explicit[one.key] if key in known})
-        if one.key in explicit
-        else one
-        for one in stories[:MOST]
-    ]
+    given = {one.key: (proposed or {}).get(one.key) for one in stories if not one.said}
+    given |= {key: dict.fromkeys(others, "interlock.workflows.yaml says so") for key, others in explicit.items()}
+    for place, one in enumerate(stories := stories[:MOST]):
+        if (waits := given.get(one.key)) is not None:
+            waits = {key: why for key, why in waits.items() if key in known}
+            stories[place] = replace(one, depends_on=waits, said=one.said or one.key in explicit)
     faults += [
         f"{key} depends on {other}, which is no story here" for key, others in explicit.items() for other in others
         if key in known and other not in known
     ]  # fmt: skip
     return Backlog(root, _ordered(stories, faults), epics, tuple(retrospectives), tuple(faults))
+
+
+def of_sprint(root: str, config: Mapping[str, object], path: str) -> Backlog:
+    """The stories of one `sprint-status.yaml` alone, which needs no package."""
+    faults: list[str] = []
+    stories, epics, retrospectives = _of_sprint(root, config, path, faults)
+    return Backlog(root, _ordered(stories[:MOST], faults), epics, tuple(retrospectives), tuple(faults))
 
 
 def sprint_path(root: str, config: Mapping[str, object]) -> str | None:
@@ -185,15 +196,12 @@ def _spec_folders(root: str, config: Mapping[str, object]) -> Iterator[str]:
     )
     seen = set()
     for place in places:
-        for path in sorted([*glob.glob(os.path.join(glob.escape(place), LISTED)), *_below(place)]):
+        inside = glob.escape(place)
+        for path in sorted(glob.glob(os.path.join(inside, LISTED)) + glob.glob(os.path.join(inside, "*", LISTED))):
             folder = os.path.relpath(os.path.dirname(path), root).replace(os.sep, "/")
             if folder not in seen and not folder.startswith(".."):
                 seen.add(folder)
                 yield folder
-
-
-def _below(place: str) -> list[str]:
-    return glob.glob(os.path.join(glob.escape(place), "*", LISTED))
 
 
 def _of_folder(root: str, folder: str, faults: list[str]) -> list[PlannedStory]:
@@ -292,6 +300,7 @@ def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, str], fa
         of_epic.setdefault(one.epic, []).append(one)
     names = list(of_epic)
     found: dict[str, dict[str, str]] = {}
+    clear: set[str] = set()
     for epic, its in of_epic.items():
         for place, one in enumerate(its):
             said = dict(one.depends_on) or _said(one.text, by_id, of_epic, one.epic)
@@ -299,11 +308,12 @@ def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, str], fa
             said = {by_id[key]: why for key, why in said.items() if key in by_id and by_id[key] != one.key}
             if said or INDEPENDENT.search(one.text):
                 found[one.key] = said
+                clear.add(one.key)
                 continue
             found[one.key] = {its[place - 1].key: "it comes before it in the list"} if place else {}
             if not place:
                 found[one.key] |= _of_epic(epic, epics.get(epic, ""), names, of_epic)
-    return [replace(one, depends_on=found[one.key]) for one in stories]
+    return [replace(one, depends_on=found[one.key], said=one.key in clear) for one in stories]
 
 
 def _of_epic(

@@ -16,31 +16,24 @@ status after the merge.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from collections.abc import Mapping
 
 from interlock.errors import InvalidRequest, WorkflowNotFound
 from interlock.gitwork.git import Git
-from interlock.workflow.entry.workflow_entry_wrapper import Invocation
-from interlock.workflow.package.packages import Package, Skill
+from interlock.model.plan import key_of
+from interlock.workflow.package.packages import Invocation, Package, Skill
 from interlock.workflow.runs.starting import Lane, Link
 from interlock.workflow.state import files, status_file
 from interlock.workflow.stories.inventory import BACKLOG, SPRINT, PlannedStory, folders
 
-PLAN_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 RETROSPECTIVE = "retrospective"
 GIT_SECONDS = 60.0
 
 
 def task_key(key: str) -> str:
-    """The key of a story's task; one that is too long for it is cut, and told apart by a hash."""
-    named = key if re.search("[A-Za-z]", key) else f"story-{key}"
-    if PLAN_KEY.fullmatch(named) and not named.startswith("TASK-"):
-        return named
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("-._")[:40]
-    return f"{plain}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    """The key of a story's task."""
+    return key_of(key, "story")
 
 
 def retrospective_key(epic: str) -> str:
@@ -75,7 +68,8 @@ def of_story(package: Package, story: PlannedStory) -> Lane:
     path = f"{folder}/{story.key}.md"
     links = [Link(f"{dev.invocation} {path}", {"story": story.key, "story_path": path}, True)]
     if create is not None and story.status == BACKLOG:
-        links.insert(0, Link(f"{create.invocation} {story.key}", {"story": story.key}, True))
+        values = {"story": story.key, "story_key": story.key}
+        links.insert(0, Link(f"{create.invocation} {story.key}", values, True))
     return Lane(story.key, tuple(links), story.guidance)
 
 
@@ -112,7 +106,8 @@ def enter(root: str, output: str) -> None:
 
 
 def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
-    """Put `sprint-status.yaml` back as it was at `base`, the commit that the worktree began with.
+    """Put `sprint-status.yaml` back as it was at `base`, the commit that the worktree began with, or as others left it
+    in what was merged since.
 
     Raises:
         StorageError, GitFailed: it could not be.
@@ -120,6 +115,7 @@ def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
     if base is None:
         return
     git = Git(root, timeout=GIT_SECONDS)
+    base = git.taken_in() or base
     for path in status_file.paths(root, config):
         name = files.relative(root, path)
         if not name.endswith(SPRINT) or not os.path.isfile(path):

@@ -1,4 +1,7 @@
-"""What follows when a story is over: its status, once its work is merged, and the findings that are not its own.
+"""A story's end: the project's check, its status once its work is merged, and the findings that are not its own.
+
+What goes wrong after the story's workflow has ended (the check on what was fixed since, the merge, a person who asks
+for changes) takes the run up again at the project's check, with the reason: the workflow is not gone through once more.
 
 Status is derived: a story is done when its task is, which is after the verified merge. Writing it down again is
 harmless, so it is written whenever stories are looked after: when a lane of the team ends, and around `story run`.
@@ -11,15 +14,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.core.tasks import create
+from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
+from interlock.runner.verify import Evidence, examine
 from interlock.storage.ledger import Rows
+from interlock.workflow.engine import machine, prompts
+from interlock.workflow.engine.context import Examination, RunContext
+from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, PROJECT_CHECK, Examined, Finding
+from interlock.workflow.engine.steps import GATE
+from interlock.workflow.markdown import quoted
 from interlock.workflow.package import packages
 from interlock.workflow.runs import starting
 from interlock.workflow.runs.opening import Prepared
-from interlock.workflow.state import status_file
+from interlock.workflow.state import status_file, step_tracking
+from interlock.workflow.state.document import COMPLETED, StepRecord, WorkflowState, step_key
 from interlock.workflow.stories import lane as lanes
 from interlock.workflow.stories import spec
 from interlock.workflow.stories.inventory import BACKLOG, DONE, KEY, sprint_path
@@ -28,6 +39,84 @@ from interlock.workflow.stories.spec import Deferred
 TYPE = "IMPLEMENTATION"
 FOUND_BY = "found_by"
 WORDS = re.compile(r"[a-z0-9]+")
+TITLE = "The project's check"
+CAME_BACK = "The finished story"
+TAIL = 3000
+
+
+class ProjectCheck:
+    """The project's own check as a part of a story: it is reviewed, and its status becomes `done`, only once what the
+    project names as its check passes in its worktree; one that fails goes to the maker like a reviewer's finding. See
+    `engine.context.Examination`."""
+
+    name = PROJECT_CHECK
+    title = TITLE
+
+    def __init__(self, workspace: Workspace, task_id: str) -> None:
+        self._workspace = workspace
+        self._task_id = task_id
+
+    def called_for(self, run: RunContext) -> str | None:
+        """At the end of every story."""
+        return "a story is done only where the project's check passes"
+
+    async def examine(self, run: RunContext, round: int) -> Examined:
+        """Run the check of the story's task in its worktree."""
+        with self._workspace.look() as rows:
+            task = find(rows, self._task_id)
+        if task.verify is None:
+            return Examined(APPROVE, "the project names no check")
+        found = await examine(self._workspace, task)
+        told = {"exit_code": found.exit_code, "seconds": found.seconds}
+        if found.passed:
+            return Examined(APPROVE, f"`{found.command}` passes", told=told)
+        if found.exit_code is None and not found.timed_out:
+            why = f"`{found.command}` could not be started: {found.tail}"
+            return Examined(BLOCKED, why, (Finding(BLOCKING, why),), told=told)
+        return Examined(CHANGES, f"`{found.command}` {_ended(found)}", (_finding(found),), told=told)
+
+
+def _ended(found: Evidence) -> str:
+    return "took longer than its time limit" if found.timed_out else f"ended with exit code {found.exit_code}"
+
+
+def _finding(found: Evidence) -> Finding:
+    fix = f"what it printed, its end:\n\n{quoted(found.tail[-TAIL:].strip() or '(nothing)')}"
+    return Finding(BLOCKING, f"`{found.command}` {_ended(found)}", fix=fix)
+
+
+def take_back(state: WorkflowState, why: str) -> None:
+    """Take a completed run up again at the project's check, whose maker first fixes what `why` says.
+
+    Raises:
+        IllegalMove: the run has not completed.
+    """
+    machine.reopen(state)
+    gate = f"{GATE}{PROJECT_CHECK}"
+    step_tracking.reopen(state, gate)
+    state.steps.setdefault(step_key(gate), StepRecord(gate, TITLE)).status = "in_progress"
+    state.current_step, state.waiting, state.sent = gate, None, None
+    finding = Finding(BLOCKING, why.strip().partition("\n")[0], fix=quoted(why.strip()))
+    kept = state.examinations.setdefault(PROJECT_CHECK, {"rounds": []})
+    kept["mend"] = prompts.findings(CAME_BACK, Examined(CHANGES, "it cannot be merged as it is", (finding,)))
+
+
+def enter(workspace: Workspace, prepared: Prepared) -> tuple[Examination, ...]:
+    """Begin a lane's workflow in its worktree, or take a finished one up that came back; the examinations of the story
+    itself.
+
+    Raises:
+        StorageError: the worktree could not be prepared.
+        NotFound: its task is gone.
+    """
+    lanes.enter(prepared.package.root, prepared.state.plan.output_folder)
+    if prepared.goes_on:
+        return ()
+    with workspace.look() as rows:
+        why = find(rows, prepared.task_id).findings
+    if why and prepared.state.outcome == COMPLETED:
+        take_back(prepared.state, why)
+    return (ProjectCheck(workspace, prepared.task_id),)
 
 
 def leave(workspace: Workspace, caller: Principal, prepared: Prepared) -> None:

@@ -12,16 +12,15 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anyio.to_thread
 
-from interlock.errors import GitFailed
-from interlock.gitwork.git import Git
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
 from interlock.workflow.package.files import Files
+from interlock.workflow.reviews import review_brief
+from interlock.workflow.reviews.story import records
 from interlock.workflow.stories.inventory import folders
 
 SKILL = "bmad-build-auto"
@@ -33,12 +32,15 @@ UNBLOCK = (
     "workflow from that status on."
 )
 """A record that says `blocked` stays so until somebody changes it: the skill halts on it at once."""
+INTENT_GAP = "intent gap"
+RIGHT = "that reading was right"
+"""The answer to an intent gap that needs no words: the attempt was reverted, and its patch kept."""
+RESULT_SHOWN = 2000
 CONDITION = re.compile(r"^[ \t>*-]*Blocking condition[*: \t]+(.+)$", re.IGNORECASE | re.MULTILINE)
 OPEN_TASK = re.compile(r"^[ \t]*[-*][ \t]+\[ \][ \t]+(.+)$", re.MULTILINE)
 RESULT = re.compile(r"^##[ \t]+Auto Run Result\b(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL)
 TASKS = re.compile(r"^##[ \t]+Tasks\b(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL)
 SEVERITIES = ("high", "medium", "low")
-GIT_SECONDS = 60.0
 SHOWN = 10
 WANTED = 200
 
@@ -55,12 +57,12 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A story's record, as its skill left it. `baseline` is the revision that its changes are counted from."""
+    """A story's record, as its skill left it. What it says of its baseline is not believed: what was changed is known
+    without it."""
 
     path: str
     status: str
     condition: str
-    baseline: str
     result: str
     open_tasks: tuple[str, ...]
     followup: bool
@@ -76,7 +78,6 @@ def read(root: str, path: str) -> Record:
     listed = values.get("deferred")
     return Record(
         path, str(values.get("status") or "").strip().lower(), said[1].strip(" *`") if said else "",
-        str(values.get("baseline_revision") or values.get("baseline_commit") or ""),
         result[1].strip() if result else "",
         tuple(OPEN_TASK.findall(tasks[1])) if tasks else (), values.get("followup_review_recommended") is True,
         tuple(_deferred(one) for one in listed[:WANTED] if _text(one)) if isinstance(listed, list) else (),
@@ -85,10 +86,8 @@ def read(root: str, path: str) -> Record:
 
 def find(root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str]) -> list[str]:
     """The records that a run may have left, from the project's root: by folder and id, else of what it wrote."""
-    folder, id = values.get("spec_folder"), values.get("story_id")
-    if folder and id:
-        pattern = os.path.join(glob.escape(os.path.join(root, folder)), "stories", f"{glob.escape(id)}-*.md")
-        return sorted(os.path.relpath(one, root) for one in glob.glob(pattern))
+    if values.get("spec_folder") and values.get("story_id"):
+        return records(root, values)
     place = os.path.relpath(folders(root, config, "implementation_artifacts"), root)
     known = [one for one in written if one.endswith(".md") and os.path.dirname(one) == place]
     whole = [os.path.join(root, one) for one in known]
@@ -113,13 +112,22 @@ class BuildResult:
         state = run.state
         written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
         config = dict(run.package.config(run.workflow.module))
-        return await anyio.to_thread.run_sync(
-            partial(examined, run.root, state.plan.values, config, list(dict.fromkeys(written)))
-        )
+
+        def look() -> Examined:
+            changed = review_brief.of_run(state, run.root).paths
+            return examined(run.root, state.plan.values, config, list(dict.fromkeys(written)), changed)
+
+        return await anyio.to_thread.run_sync(look)
 
 
-def examined(root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str]) -> Examined:
-    """The verdict on the record of a run in the project at `root`."""
+def examined(
+    root: str,
+    values: Mapping[str, str],
+    config: Mapping[str, object],
+    written: Sequence[str],
+    changed: Sequence[str],
+) -> Examined:
+    """The verdict on the record of a run in the project at `root`, which has `changed` those files."""
     paths = find(root, values, config, written)
     if len(paths) != 1:
         why = "several files match the story's id" if paths else "there is no record of the build"
@@ -129,15 +137,17 @@ def examined(root: str, values: Mapping[str, str], config: Mapping[str, object],
     if record.status == "blocked":
         condition = record.condition or "it does not say why"
         finding = Finding(BLOCKING, condition, record.path, UNBLOCK)
-        return Examined(BLOCKED, condition, (finding,), {"record": record.path, "condition": condition})
-    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(root, record)]
+        answers = [RIGHT] if INTENT_GAP in condition.lower() else []
+        details = {"answers": answers, "says": record.result[:RESULT_SHOWN]}
+        return Examined(BLOCKED, condition, (finding,), details, {"record": record.path, "condition": condition})
+    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(record, changed)]
     told = {"record": record.path, "status": record.status, "deferred": len(record.deferred)}
     if lacking:
         return Examined(CHANGES, "; ".join(one.title for one in lacking), tuple(lacking), told)
-    return Examined(APPROVE, f"{record.path} says done, with its result and changes since {record.baseline}", (), told)
+    return Examined(APPROVE, f"{record.path} says done, with its result, and {len(changed)} files changed", (), told)
 
 
-def _lacking(root: str, record: Record) -> list[tuple[str, str]]:
+def _lacking(record: Record, changed: Sequence[str]) -> list[tuple[str, str]]:
     """What a record that is done lacks, and what to do about it."""
     found = []
     if record.status != "done":
@@ -149,23 +159,9 @@ def _lacking(root: str, record: Record) -> list[tuple[str, str]]:
     if record.open_tasks:
         listed = "; ".join(record.open_tasks[:SHOWN])
         found.append((f"{len(record.open_tasks)} tasks are open: {listed}", "Do them, or say why they are not needed."))
-    if record.baseline in ("", "NO_VCS"):
-        return found
-    git = Git(root, timeout=GIT_SECONDS)
-    try:
-        if git.commit_of(record.baseline) is None:
-            found.append((f"its baseline {record.baseline} is no commit", "Write the full revision it began with."))
-        elif not _changed(git, record):
-            found.append((f"nothing but its record changed since {record.baseline}", "Implement the story."))
-    except GitFailed:
-        return found  # No repository, or one that cannot be read now: nothing is known.
+    if not [one for one in changed if os.path.basename(one) != os.path.basename(record.path)]:
+        found.append(("nothing but its record was changed", "Implement the story."))
     return found
-
-
-def _changed(git: Git, record: Record) -> list[str]:
-    names = git("diff", "--name-only", "-z", record.baseline).names
-    names += git("ls-files", "--others", "--exclude-standard", "-z").names
-    return [one for one in names if os.path.basename(one) != os.path.basename(record.path)]
 
 
 def _deferred(one: Any) -> Deferred:

@@ -1,11 +1,26 @@
 // An answer that is being written when its question closes is not lost: it stays where the question was, to be copied.
 const WHY = "This question was closed before you sent your answer.";
+const ANSWER_CHARS = 80;
+const answers = new Map();
+
+/** Remember who answered which question, and with what; the page may have been fetched without it before this is heard. */
+export function answered({ actor, payload }) {
+  const whole = String(payload.answer);
+  const said = whole.length > ANSWER_CHARS ? `${whole.slice(0, ANSWER_CHARS)}…` : whole;
+  answers.set(payload.id, `This question was answered by ${actor} with “${said}” before you sent yours.`);
+  for (const note of document.querySelectorAll("[data-kept]")) {
+    if (note.dataset.kept === payload.id) note.firstElementChild.textContent = sentence(answers.get(payload.id));
+  }
+}
+
+const sentence = (why) => `${why} What you wrote is kept here:`;
 
 /** Keep what was typed in the answer boxes of `gone`, which leaves the page. A form that is under way speaks for itself. */
 export function keepTyped(gone) {
   if (gone.nodeType !== Node.ELEMENT_NODE) return;
   for (const box of gone.querySelectorAll("textarea[data-reply]")) {
-    if (!box.form.hasAttribute("data-busy")) keep(box, box.closest("[data-region]"), box.form.refused);
+    const why = box.form.refused ?? answers.get(box.closest("[data-question]")?.dataset.question);
+    if (!box.form.hasAttribute("data-busy")) keep(box, box.closest("[data-region]"), why);
   }
 }
 
@@ -14,10 +29,10 @@ export function keep(box, place, why = WHY) {
   if (!box.value.trim() || !place) return;
   const note = document.createElement("section");
   note.className = "kept-words";
-  note.dataset.kept = "";
+  note.dataset.kept = box.closest("[data-question]")?.dataset.question ?? "";
   note.setAttribute("role", "status");
   const said = document.createElement("p");
-  said.textContent = `${why} What you wrote is kept here:`;
+  said.textContent = sentence(why);
   const words = document.createElement("textarea");
   words.readOnly = true;
   words.rows = 3;

@@ -17,7 +17,7 @@ export function listenForKeys() {
     button.addEventListener("click", () => dialog.showModal());
   }
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || dialog.open) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || document.querySelector("dialog[open]")) return;
     if (event.target.closest("textarea, input, select, [contenteditable]")) {
       if (event.key === "Escape") event.target.blur();
       return;
@@ -45,17 +45,38 @@ function pressed(key, dialog) {
       return step(-1);
     case "Enter":
       return open();
+    case "n":
+      return follow(document.querySelector("[data-next]"));
+    case "a":
+      return moves();
     case "r":
       return write("textarea[data-reply]");
     case "/":
-      return write("textarea[data-write]");
+      return write("[data-write]");
   }
-  return false;
+  return /^[1-9]$/.test(key) && choose(Number(key));
+}
+
+/** Give the focus to an answer of the current question, for Enter to give it. */
+function choose(number) {
+  const question = current()?.closest(".question") ?? document.querySelector(".question");
+  const option = question?.querySelectorAll(".options button")[number - 1];
+  option?.focus();
+  return Boolean(option);
 }
 
 function go(key) {
   if (key === "h") return follow(document.querySelector('.stations a[href="/"]'));
   return follow(document.querySelector(`.branch a[data-place="${PLACES[key]}"]`));
+}
+
+/** Open the menu of the current item, or of the page's own task. */
+function moves() {
+  const menu = (current() ?? document.querySelector(".task-head"))?.querySelector("details[data-menu]");
+  if (!menu) return false;
+  menu.open = true;
+  (menu.querySelector(".menu-sheet :is(button, input)") ?? menu.querySelector("summary")).focus();
+  return true;
 }
 
 function follow(link) {

@@ -2,13 +2,15 @@
 //
 // One tab of a browser holds the line and tells the others, since a browser has only a few lines to a server. Whoever
 // holds it fetches everything once when it opens, so that nothing is missed between the page and its first event.
+import { announce, icon as iconFile } from "./announce.js";
+import { answered } from "./kept.js";
 import { morph } from "./morph.js";
 import { still } from "./still.js";
 import { relabel } from "./times.js";
 
 const SETTLE_MS = 120; // events come in bursts: one verb makes several
 const AGAIN_MS = 1000;
-const tags = new Map();
+const texts = new Map(); // what each region was last made of
 const wanted = new Set();
 const busy = new Set();
 const rest = new Map(); // until when a region is left alone: what is dear to fetch is fetched less often
@@ -21,6 +23,7 @@ export function keepCurrent() {
   const lead = () => hold(channel);
   if (navigator.locks) navigator.locks.request("interlock-line", lead);
   else lead();
+  channel.postMessage({ ask: true });
   setInterval(poll, 1000);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) later();
@@ -44,11 +47,19 @@ function hold(channel) {
     heard(message);
     channel.postMessage(message);
   };
+  let open = false;
+  // A tab that comes later learns from this one how the line is.
+  channel.addEventListener("message", ({ data }) => {
+    if (data.ask) channel.postMessage({ open, told: true });
+  });
   return new Promise(() => {
-    const open = (after) => {
+    const begin = (after) => {
       const line = new EventSource(after ? `/api/events?after=${encodeURIComponent(after)}` : "/api/events");
       let last = after;
-      line.onopen = () => tell({ open: true });
+      line.onopen = () => {
+        open = true;
+        tell({ open });
+      };
       line.onmessage = (event) => {
         last = event.lastEventId || last;
         try {
@@ -58,11 +69,12 @@ function hold(channel) {
         }
       };
       line.onerror = () => {
-        tell({ open: false });
-        if (line.readyState === EventSource.CLOSED) setTimeout(() => open(last), 3000);
+        open = false;
+        tell({ open });
+        if (line.readyState === EventSource.CLOSED) setTimeout(() => begin(last), 3000);
       };
     };
-    open(null);
+    begin(null);
   });
 }
 
@@ -72,16 +84,17 @@ function heard(message) {
     const words = message.open ? "live" : "not connected";
     if (state && state.textContent !== words) state.textContent = words;
     document.body.toggleAttribute("data-cut", !message.open);
-    if (message.open) everything();
+    if (message.open && !message.told) everything();
     return;
   }
   const { event } = message;
   if (!event || !event.type) return;
+  if (event.type === "question.answered") answered(event);
   const topic = event.type.split(".")[0];
   const here = document.body.dataset.project;
   for (const region of regions()) {
     const topics = region.dataset.topics.split(" ");
-    const concerned = topics.includes("*") || topics.includes(topic);
+    const concerned = ["*", topic, event.type].some((one) => topics.includes(one));
     if (concerned && (!here || event.team === here || region.dataset.region === "nav")) wanted.add(region.dataset.region);
   }
   later();
@@ -113,18 +126,17 @@ async function refresh(name) {
   busy.add(name);
   const began = performance.now();
   try {
-    const headers = { accept: "text/html" };
-    if (tags.has(name)) headers["if-none-match"] = tags.get(name);
+    const headers = { accept: "text/html", "if-none-match": region.dataset.tag };
+    if (texts.has(name)) headers["a-im"] = "interlock-lines";
     const answer = await fetch(region.dataset.src, { headers, cache: "no-store" });
-    if (answer.status === 200) {
-      tags.set(name, answer.headers.get("etag"));
-      const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const next = parsed.getElementById(`region-${name}`);
+    if (answer.ok) {
+      const text = answer.status === 226 ? changed(texts.get(name), await answer.json()) : await answer.text();
+      const next = new DOMParser().parseFromString(text, "text/html").getElementById(`region-${name}`);
       if (next) {
-        still(region, () => {
-          morph(region, next);
-          relabel(region);
-        });
+        texts.set(name, text);
+        next.dataset.tag = answer.headers.get("etag");
+        relabel(next);
+        still(region, () => morph(region, next));
         if (name === "nav") badge();
       }
     } else if (answer.status === 401) {
@@ -142,6 +154,13 @@ async function refresh(name) {
     rest.set(name, ended + REST * Math.min(ended - began, 5000));
     if (wanted.has(name)) later();
   }
+}
+
+/** What `text` becomes by changes of its lines: from, to, and what stands there now. */
+function changed(text, changes) {
+  const lines = text.split("\n");
+  for (const [from, to, now] of changes.reverse()) lines.splice(from, to - from, ...now);
+  return lines.join("\n");
 }
 
 function again(name) {
@@ -169,6 +188,7 @@ function badge() {
   document.title = needs ? `(${needs}) ${title}` : title;
   document.body.toggleAttribute("data-needing", needs > 0);
   const icon = document.querySelector('link[rel="icon"]');
-  const file = needs ? "/static/icon-needing.svg" : "/static/icon.svg";
+  const file = iconFile(needs > 0);
   if (icon.getAttribute("href") !== file) icon.setAttribute("href", file);
+  announce();
 }

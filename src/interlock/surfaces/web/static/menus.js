@@ -12,6 +12,12 @@ export function tendMenus() {
     menu.querySelector("summary").focus();
     event.stopPropagation();
   });
-  document.querySelector(".branch a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("form[data-filter] select")) event.target.form.requestSubmit();
+  });
+  // Not by scrollIntoView: it moves where Tab begins, past the link that skips to the content.
+  const here = document.querySelector(".branch a[aria-current]");
+  const pages = here?.closest(".branch");
+  if (pages) pages.scrollLeft = here.offsetLeft - (pages.clientWidth - here.offsetWidth) / 2;
   for (const tail of document.querySelectorAll("[data-tail]")) tail.scrollTop = tail.scrollHeight;
 }

@@ -8,8 +8,9 @@ export function still(region, merge) {
   const place = [writing, document.querySelector("[data-item]:hover"), ...items].find(inSight);
   const before = place?.getBoundingClientRect().top;
   merge();
-  // What was written in is gone: what is typed on is meant for it, and not for the page.
-  if (writing && !writing.isConnected && document.activeElement === document.body) deaf();
+  // What was written in is gone: what is typed on is meant for it, and not for the page. Unless it has been sent.
+  const sent = writing?.form?.hasAttribute("data-busy");
+  if (writing && !writing.isConnected && !sent && document.activeElement === document.body) deaf();
   if (!place?.isConnected) return;
   const moved = () => place.getBoundingClientRect().top - before;
   scrollBy({ top: moved(), behavior: "instant" });

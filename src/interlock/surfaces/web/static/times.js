@@ -10,7 +10,7 @@ export function relabel(root) {
   for (const time of root.querySelectorAll("time[datetime*='T']")) {
     const words = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
     if (time.textContent !== words) time.textContent = words;
-    const local = new Date(time.dateTime).toLocaleString();
+    const local = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "long" });
     if (time.title !== local) time.title = local;
   }
 }

@@ -6,21 +6,25 @@ Each function builds one region.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.errors import InterlockError, TaskNotFound, WorkflowNotFound
-from interlock.model.event import EVENT_TYPES
-from interlock.model.names import HUMAN
+from interlock.model.json import Json
+from interlock.model.names import HUMAN, SYSTEM
 from interlock.model.question import Question
-from interlock.model.report import cannot_work, folded
-from interlock.model.task import FINAL, Task
-from interlock.surfaces.web.event_text import QUIET
-from interlock.surfaces.web.graph_layout import picture
-from interlock.surfaces.web.page_context import PageContext
-from interlock.surfaces.web.prose import gist
-from interlock.surfaces.web.task_actions import actions_for
+from interlock.model.status import Need, StatusReport, cannot_work, folded
+from interlock.model.story import StoryList
+from interlock.model.task import FINAL, PRIORITIES, Task
+from interlock.model.views import BoardFilter, MemberOverview
+from interlock.surfaces.web.event_text import KINDS, lengths, types_of
+from interlock.surfaces.web.graph_layout import NEAR, around, picture
+from interlock.surfaces.web.page_context import STATE_WORDS, PageContext
+from interlock.surfaces.web.prose import line
+from interlock.surfaces.web.task_actions import BULK, actions_for, takes
 
 QUESTION_NEEDS = {"escalation": "deadletter"}
 """The need that a question of that kind stands for, where it is not called by its kind."""
@@ -34,81 +38,102 @@ NEED_ACTIONS = {
     "broken": ("cancel",),
 }
 """The buttons that end a need of that kind."""
+NAMES = ("ada", "ben", "cleo", "dora", "emil", "finn")
+"""What new members are called, unless somebody says otherwise."""
 NEEDS_SHOWN = 40
 """Needs of one project that are shown at once; more are counted."""
 
-COLUMNS = (
-    ("awaiting-response", "blocked", "deadletter", "review"),
-    ("in-progress",),
-    ("ready",),
-    ("backlog",),
-    ("done", "cancelled"),
-)
-"""What waits for people first, then the way of the work."""
-ALWAYS = ("in-progress", "ready", "done")
-"""Columns that are there also when they are empty: a board that changes its shape is hard to read."""
+COLUMN_WORDS = {
+    "next": ("Next", "Nothing is waiting to start."),
+    "working": ("Working", "Nobody is at work."),
+    "needs-you": ("Needs you", "Nothing needs you."),
+    "in-review": ("In review", "Nothing is in review."),
+    "to-merge": ("Ready to merge", "Nothing waits to be merged."),
+    "done": ("Done", "Nothing is done yet."),
+}
+"""What a column is called, and what it says where it is empty."""
+FILTERS = {"q": "words", "member": "member", "priority": "priority", "epic": "epic"}
+"""What the address calls each part of a filter."""
 CARDS_PER_COLUMN = 30
 CARDS_PER_PAGE = 100
+AT_ONCE = 500
+"""So many tasks of a column are changed at once."""
+COMPLETIONS = 100
+"""So many names of tasks are offered where one searches."""
 CHATS_PER_PAGE = 20
 MESSAGES_PER_PAGE = 60
 EVENTS_PER_PAGE = 150
+LISTED = 30
+"""So many of each part of a report are listed; the rest is counted."""
+LAYER_LISTED = 50
+"""So many tasks of a layer are listed; the rest is counted."""
 UNHIDDEN = 80
 """Up to so many tasks the graph shows the finished ones, too."""
-SHOWN_EVENTS = tuple(sorted(set(EVENT_TYPES) - QUIET))
-SINCE = {"1h": "an hour", "12h": "12 hours", "24h": "a day", "7d": "a week", "": "the beginning"}
+SINCE = {"1h": "Last hour", "12h": "Last 12 hours", "24h": "Last day", "7d": "Last week", "": "All time"}
 SINCE_SECONDS = {"1h": 3600, "12h": 43_200, "24h": 86_400, "7d": 604_800}
 
 
-def nav(page: PageContext) -> dict[str, Any]:
+def nav(page: PageContext) -> Json:
     """The projects with how many things in each need a person."""
     found = [page.glance(name) for name in page.teams]
     here = next((one for one in found if one["name"] == page.project), None)
     return {"projects": found, "needs": sum(one["needs"] for one in found), "here": here}
 
 
-def needs_everywhere(page: PageContext) -> dict[str, Any]:
-    groups = [_group(page.named(status["team"]), status, page.me) for status in page.statuses if _needy(status)]
+def needs_everywhere(page: PageContext) -> Json:
+    groups = [_group(page, page.named(status.team), status) for status in page.statuses if _needy(status)]
     return {"groups": groups, "show_project": True, "any_projects": bool(page.teams)}
 
 
-def needs_here(page: PageContext) -> dict[str, Any]:
-    groups = [_group(page.team, page.status, page.me)] if _needy(page.status) else []
+def needs_here(page: PageContext) -> Json:
+    groups = [_group(page, page.team, page.status)] if _needy(page.status) else []
     return {"groups": groups, "show_project": False, "any_projects": True}
 
 
-def _needy(status: dict[str, Any]) -> bool:
-    return bool(status["needs_me"] or status.get("unable"))
+def _needy(status: StatusReport) -> bool:
+    return bool(status.needs_me or status.unable)
 
 
-def _group(team: Team, status: dict[str, Any], me: str) -> dict[str, Any]:
+def _group(page: PageContext, team: Team, status: StatusReport) -> Json:
     """What needs a person in one project: questions with what it takes to answer them first, then the rest."""
     questions: dict[str, list[Question]] = {}
     for one in team.questions():
         questions.setdefault(one.task_id, []).append(one)
-    needs: list[dict[str, Any]] = []
-    for need in folded(status["needs_me"]):
-        kind, asked = need["kind"], questions.get(need["task_id"])
-        question = asked.pop(0) if asked and kind in (asked[0].kind, QUESTION_NEEDS.get(asked[0].kind)) else None
-        entry = {**need, "question": question, "task": None, "moves": [], "on": None}
+    needs: list[Json] = []
+    for need in folded(status.needs_me):
+        kind, asked = need.kind, questions.get(need.task_id)
+        answers = asked and kind in (asked[0].kind, QUESTION_NEEDS.get(asked[0].kind)) and not (need.count or 0) > 1
+        question = asked.pop(0) if asked and answers else None
+        entry: Json = {**need.as_dict(), "question": question, "task": None, "moves": [], "on": None}
         if len(needs) < NEEDS_SHOWN:
             try:
-                entry["task"] = task = team.task(need["task_id"])
+                entry["task"] = task = team.task(need.task_id)
             except TaskNotFound:
                 continue  # Deleted between two looks.
             wanted = NEED_ACTIONS.get(kind, ())
-            useful = (action for action in actions_for(task, me) if action.verb in wanted)
+            useful = (action for action in actions_for(task, page.me) if action.verb in wanted)
+            entry["holds"] = len(task.blocks)
             entry["moves"] = sorted(useful, key=lambda action: wanted.index(action.verb))
             if kind == "broken":
-                entry["on"] = next((id for id in task.blocked_by if id in need["text"]), None)
+                entry["on"] = next((id for id in task.blocked_by if id in need.text), None)
         needs.append(entry)
     needs.sort(key=lambda one: one["question"] is None)
     return {
         "project": team.name,
         "needs": needs[:NEEDS_SHOWN],
         "more": len(needs) - NEEDS_SHOWN,
-        "unable": [cannot_work(one) for one in status["unable"]],
+        "unable": [cannot_work(one) for one in status.unable],
         "members": plain_members(team),
+        "agents": page.home.installed_agents,
+        "name": free_name(team),
     }
+
+
+def free_name(team: Team) -> str:
+    """Return a name that no member has yet."""
+    taken = {member.name for member in team.members()}
+    numbered = (f"agent-{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in (*NAMES, *numbered) if name not in taken)
 
 
 def plain_members(team: Team) -> list[str]:
@@ -116,71 +141,131 @@ def plain_members(team: Team) -> list[str]:
     return [member.name for member in team.members() if member.role == "member"]
 
 
-def projects(page: PageContext) -> dict[str, Any]:
-    return {"projects": [{**status, **_progress(status["counts"])} for status in page.statuses]}
-
-
-def doing(page: PageContext) -> dict[str, Any]:
-    """What runs and what is next, of one project."""
-    status = page.status
-    shown = {need["task_id"] for need in status["needs_me"]}
+def projects(page: PageContext) -> Json:
     return {
-        "status": status,
-        "waiting": [task for task in status["waiting"] if task["task_id"] not in shown],
-        **_progress(status["counts"]),
+        "projects": [
+            {"status": one, "error": page.unreadable.get(one.team), **_progress(one.counts)} for one in page.statuses
+        ]
     }
 
 
-def _progress(counts: dict[str, int]) -> dict[str, Any]:
+def doing(page: PageContext) -> Json:
+    """What runs and what is next, of one project."""
+    status = page.status
+    shown = {need.task_id for need in status.needs_me}
+    return {
+        "status": status,
+        "waiting": [task for task in status.waiting if task.task_id not in shown],
+        **_progress(status.counts),
+    }
+
+
+def _progress(counts: dict[str, int]) -> Json:
     """Return how far a project is: `{total, done, share}`; what was cancelled does not count."""
     total = sum(number for state, number in counts.items() if state not in ("deleted", "cancelled"))
     done = counts.get("done", 0)
     return {"total": total, "done": done, "share": round(100 * done / total) if total else 0}
 
 
-def board(page: PageContext) -> dict[str, Any]:
-    found = page.team.board(limit=CARDS_PER_COLUMN)
-    counts = found.counts
-    columns = []
-    for states in COLUMNS:
-        column = [
-            {"state": state, "count": counts[state], "cards": _cards(found.tasks[state], page)}
-            for state in states
-            if counts[state] or state in ALWAYS
-        ]
-        if column:
-            columns.append(column)
-    return {"columns": columns, "members": plain_members(page.team), **_progress(counts)}
-
-
-def state(page: PageContext) -> dict[str, Any]:
-    """All tasks in one state, a page at a time."""
-    name = page.params["state"]
-    tasks = page.team.in_state(name, after=page.number("after") or 0, limit=CARDS_PER_PAGE + 1)
-    shown = tasks[:CARDS_PER_PAGE]
+def board(page: PageContext) -> Json:
+    sought = sought_in(page.query)
+    found = page.team.board(sought, limit=CARDS_PER_COLUMN)
+    columns = [
+        {"name": name, "words": COLUMN_WORDS[name], "count": count, "groups": _grouped(found.tasks[name], page)}
+        for name, count in found.counts.items()
+    ]
+    tasks = [task for some in found.tasks.values() for task in some]
+    number = sum(found.counts.values())
     return {
-        "state": name,
-        "cards": _cards(shown, page),
-        "members": plain_members(page.team),
-        "next": shown[-1].n if len(tasks) > CARDS_PER_PAGE else None,
+        "columns": columns,
+        "limit": CARDS_PER_COLUMN,
+        **_searching(page, sought, tasks, found.epics, number),
+        **_progress(found.states),
     }
 
 
-def _cards(tasks: list[Task], page: PageContext) -> list[dict[str, Any]]:
-    return [{"task": task, "moves": actions_for(task, page.me)} for task in tasks]
+def _searching(page: PageContext, sought: BoardFilter, tasks: list[Task], epics: list[str], found: int) -> Json:
+    """What the filter offers, and what can be done to all that it finds."""
+    names = dict.fromkeys(name for task in tasks for name in (task.subject, task.plan_key) if name)
+    verbs = {verb: label for verb, label in BULK.items() if any(takes(task, verb, page.me) for task in tasks)}
+    return {
+        "sought": sought,
+        "members": plain_members(page.team),
+        "priorities": PRIORITIES,
+        "epics": epics,
+        "names": list(names)[:COMPLETIONS],
+        "found": found,
+        "bulk": verbs if page.may_act else {},
+    }
 
 
-def graph(page: PageContext) -> dict[str, Any]:
-    """Which task waits for which; without what is finished, unless asked."""
+def sought_in(values: Mapping[str, str]) -> BoardFilter:
+    """Return the filter in a query or in a form."""
+    return BoardFilter(**{name: values.get(key, "")[:200].strip() for key, name in FILTERS.items()})
+
+
+def state_title(page: PageContext) -> str:
+    name = page.params["state"]
+    return f"{COLUMN_WORDS[name][0] if name in COLUMN_WORDS else STATE_WORDS.get(name, name)} · {page.project}"
+
+
+def state(page: PageContext) -> Json:
+    """All tasks of one column or in one state, a page at a time."""
+    offset, sought = page.number("offset") or 0, sought_in(page.query)
+    name = page.params["state"]
+    # What can be done to all of them is offered on the first page.
+    tasks = page.team.column(name, sought, offset=offset, limit=CARDS_PER_PAGE + 1 if offset else AT_ONCE)
+    return {
+        "groups": _grouped(tasks[:CARDS_PER_PAGE], page),
+        "offset": offset,
+        "next": offset + CARDS_PER_PAGE if len(tasks) > CARDS_PER_PAGE else None,
+        "column": name,
+        **_searching(page, sought, [] if offset else tasks, page.team.board(limit=1).epics, len(tasks)),
+    }
+
+
+def _grouped(tasks: list[Task], page: PageContext) -> dict[str, list[Json]]:
+    """Return the cards, as one group without a name or, with `?by=epic`, by epic; what is of none comes last."""
+    by_epic = page.query.get("by") == "epic"
+    groups: dict[str, list[Json]] = {}
+    for task in sorted(tasks, key=lambda task: not task.epic) if by_epic else tasks:
+        group = task.epic or "No epic" if by_epic else ""
+        groups.setdefault(group, []).append({"task": task, "moves": actions_for(task, page.me)})
+    return groups
+
+
+def graph(page: PageContext) -> Json:
+    """Which task waits for which; without what is finished, unless asked. `?task=` draws what is near one task,
+    `?epic=` those of one epic, `?as=list` writes the same by layers."""
     tasks, edges = page.team.graph()
-    finished = sum(task.state in FINAL for task in tasks)
-    hidden = finished if page.query.get("all") != "yes" and len(tasks) > UNHIDDEN else 0
+    epics = sorted({task.epic for task in tasks} - {""})
+    tasks = [task for task in tasks if page.query.get("epic") in (None, "", task.epic)]
+    total, asked = len(tasks), page.query.get("task", "").strip()[:200]
+    focus = next((one for one in tasks if asked and asked in (one.id, one.plan_key, one.subject)), None)
+    hidden = sum(task.state in FINAL for task in tasks) if page.query.get("all") != "yes" and total > UNHIDDEN else 0
     if hidden:
-        tasks = [task for task in tasks if task.state not in FINAL]
-    return {"picture": picture(tasks, edges), "hidden": hidden, "total": len(tasks), "here": None}
+        tasks = [task for task in tasks if task.state not in FINAL or task is focus]
+    matches = [task for task in tasks if asked.lower() in task.subject.lower()] if total > UNHIDDEN or asked else []
+    if focus is not None:
+        known = {task.id for task in tasks}
+        near = around(focus.id, [edge for edge in edges if known.issuperset(edge)])
+        tasks = [task for task in tasks if task.id in near]
+    return {
+        "picture": picture(tasks, edges, focus=focus.id if focus else None),
+        "hidden": hidden,
+        "total": total,
+        "focus": focus,
+        "asked": asked,
+        "names": [task.subject for task in matches[:COMPLETIONS]],
+        "matches": matches[:LAYER_LISTED],
+        "epics": epics,
+        "form": page.query.get("as", "either"),
+        "listed": LAYER_LISTED,
+        "nearest": NEAR,
+    }
 
 
-def chats(page: PageContext) -> dict[str, Any]:
+def chats(page: PageContext) -> Json:
     """The project's chat sessions, the one with the newest news first."""
     offset = page.number("offset") or 0
     groups, total = page.home.task_groups(page.project, offset=offset, limit=CHATS_PER_PAGE)
@@ -190,12 +275,12 @@ def chats(page: PageContext) -> dict[str, Any]:
 
 def chat_title(page: PageContext) -> str:
     tasks = _chat_tasks(page)
-    return gist(tasks[0].subject, 100) if tasks else page.params["session"]
+    return line(tasks[0].subject, 100) if tasks else page.params["session"]
 
 
-def chat(page: PageContext) -> dict[str, Any]:
+def chat(page: PageContext) -> Json:
     """What was asked for in one chat session, and what became of it."""
-    words = {task["task_id"]: task.get("last_words") for task in page.status["running"]}
+    words = {task.task_id: task.last_words for task in page.status.running}
     turns = []
     for task in _chat_tasks(page):
         asked = [one for one in page.team.questions() if one.task_id == task.id] if task.question else []
@@ -204,7 +289,7 @@ def chat(page: PageContext) -> dict[str, Any]:
                 "task": task,
                 "words": words.get(task.id),
                 "question": asked[0] if asked else None,
-                "exchanges": [one for one in page.team.conversation(task.id) if one.get("answer") is not None],
+                "exchanges": [one for one in page.team.conversation(task.id) if one.answer is not None],
                 "moves": actions_for(task, page.me),
             }
         )
@@ -215,23 +300,52 @@ def _chat_tasks(page: PageContext) -> list[Task]:
     return page.once("group", lambda: page.home.group_tasks(page.params["session"], project=page.project))
 
 
-def members(page: PageContext) -> dict[str, Any]:
+def members(page: PageContext) -> Json:
     """Members with what each is doing, those at work first."""
-    found = sorted(page.team.crew(), key=lambda one: (not one.tasks, one.member.role != "lead"))
-    return {"members": found, "paused": page.status["status"] == "paused"}
+    found = sorted(page.team.member_overviews(), key=lambda one: (not one.tasks, one.member.role != "lead"))
+    used = [one for one in found if one.spent["turns"] or one.spent["time"] or one.member.limits or one.capacity_at]
+    return {
+        "members": found,
+        "used": sorted(used, key=lambda one: (one.member.agent or "", one.member.name)),
+        "agents_used": _by_agent(used),
+        "paused": page.status.status == "paused",
+        "agents": page.home.installed_agents,
+        "name": free_name(page.team),
+    }
 
 
-def member(page: PageContext) -> dict[str, Any]:
+def _by_agent(used: list[MemberOverview]) -> list[Json]:
+    """Return what the members of each agent used together; what one of them does not know is not known of all."""
+    found: dict[str, list[Json]] = {}
+    for one in used:
+        found.setdefault(one.member.agent or "no agent", []).append(one.spent)
+    return [
+        {"agent": agent, "members": len(some)}
+        | {name: _sum([one[name] for one in some]) for name in ("turns", "tokens", "cost_usd", "time")}
+        for agent, some in sorted(found.items())
+        if len(some) > 1
+    ]
+
+
+def _sum(parts: list[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def member(page: PageContext) -> Json:
     name = page.params["member"]
-    return {"member": next((one for one in page.team.crew() if one.member.name == name), None), "name": name}
+    return {
+        "member": next((one for one in page.team.member_overviews() if one.member.name == name), None),
+        "name": name,
+    }
 
 
-def mail(page: PageContext) -> dict[str, Any]:
+def mail(page: PageContext) -> Json:
     """The messages of the team, or to and from one member, a page at a time, the newest at the end."""
     who = page.params.get("member") or page.query.get("member") or None
     found = page.team.history(member=who, limit=MESSAGES_PER_PAGE + 1, before=page.number("before"))
     shown = found[-MESSAGES_PER_PAGE:]
-    entries: list[dict[str, Any]] = []
+    entries: list[Json] = []
     for message in shown:
         last = entries[-1] if entries else None
         same = last is not None and (last["sender"], last["type"]) == (message.sender, message.type)
@@ -261,22 +375,22 @@ def mail(page: PageContext) -> dict[str, Any]:
         "older": shown[0].n if len(found) > MESSAGES_PER_PAGE else None,
         "newer": page.number("before") is not None,
         "who": who,
-        "unread": page.status["unread"].get(page.me, 0) if page.may_act and not who else 0,
+        "unread": page.status.unread.get(page.me, 0) if page.may_act and not who else 0,
         "me": HUMAN,
     }
 
 
-def write(page: PageContext) -> dict[str, Any]:
+def write(page: PageContext) -> Json:
     """Whom one may write to."""
     names = [member.name for member in page.team.members()]
     return {"names": names, "to": page.params.get("member") or page.query.get("member")}
 
 
-def timeline(page: PageContext) -> dict[str, Any]:
-    """What happened, newest first, by day."""
-    everything = page.query.get("all") == "yes"
-    types = () if everything else SHOWN_EVENTS
-    found = page.team.latest(before=page.number("before"), limit=EVENTS_PER_PAGE + 1, types=types)
+def timeline(page: PageContext) -> Json:
+    """What happened, newest first, by day: everything, or of one kind, or what one member did."""
+    everything, kind, who = page.query.get("all") == "yes", page.query.get("kind", ""), page.query.get("who") or None
+    types = () if everything and kind not in KINDS else types_of(kind, everything)
+    found = page.team.latest(before=page.number("before"), limit=EVENTS_PER_PAGE + 1, types=types, actor=who)
     shown = found[:EVENTS_PER_PAGE]
     days: dict[str, list[Any]] = {}
     subjects: dict[str, str] = {}
@@ -289,51 +403,66 @@ def timeline(page: PageContext) -> dict[str, Any]:
                 subjects[event.task_id] = ""  # Its name is only a help.
     return {
         "days": list(days.items()),
+        "lengths": lengths(shown),
         "subjects": {id: subject for id, subject in subjects.items() if subject},
         "older": shown[-1].seq if len(found) > EVENTS_PER_PAGE else None,
         "everything": everything,
         "show_task": True,
+        "kinds": {name: words for name, (words, _) in KINDS.items()},
+        "kind": kind,
+        "who": who,
+        "people": [HUMAN, SYSTEM, *(member.name for member in page.team.members())],
     }
 
 
-def report(page: PageContext) -> dict[str, Any]:
-    """What was done with its evidence, what failed and why, what is left: of one project, or of all."""
+def report(page: PageContext) -> Json:
+    """What is to be decided, what was done with its evidence, what failed and why, what is left: of one project, or of
+    all."""
     since = page.query.get("since", "")
     at = iso(time.time() - SINCE_SECONDS[since]) if since in SINCE_SECONDS else None
-    found = []
+    found: list[Json] = []
+    listed = LISTED if page.project else LISTED // 3
     for name in [page.project] if page.project else page.teams:
         try:
-            one = page.named(name).report(at)
-            found.append({**one, "needs_me": folded(one["needs_me"])})
+            one = page.named(name).report(at, limit=listed)
+            found.append({"team": name, "told": one, "decide": _to_decide(page.named(name), folded(one.needs_me))})
         except InterlockError as error:
-            found.append({"team": name, **error.as_dict()})
-    return {"reports": found, "since": since if since in SINCE else "", "choices": SINCE, "one": bool(page.project)}
+            found.append({"team": name, "told": None, "message": error.message})
+    return {
+        "reports": found,
+        "since": since if since in SINCE else "",
+        "choices": SINCE,
+        "one": bool(page.project),
+        "listed": listed,
+    }
+
+
+def _to_decide(team: Team, needs: list[Need]) -> list[Json]:
+    """What waits for a person by what it takes: answers, then failures, then reviews; each with what it rests on."""
+    titles = {"deadletter": "Failed", "escalation": "Failed", "review": "Reviews"}
+    parts: dict[str, list[Need]] = {"Questions": [], "Failed": [], "Reviews": []}
+    for need in needs:
+        parts[titles.get(need.kind, "Questions")].append(need)
+    found = []
+    for title, some in parts.items():
+        rows = []
+        for need in some[:LISTED]:
+            with suppress(TaskNotFound):
+                rows.append({"need": need, "task": team.task(need.task_id)})
+        found.append({"title": title, "rows": rows, "total": len(some)})
+    return [one for one in found if one["rows"]]
 
 
 STORY_MARKS = {"done": "done", "in-progress": "in-progress", "in-review": "review", "blocked": "blocked"}
 """Which signal a story shows; one that was not begun shows that of the backlog."""
 
 
-def epics(page: PageContext) -> dict[str, Any]:
-    """The epics: what runs, what waits for which story and why, what is merged, and what each cost."""
-    workdir = page.team.describe().get("workdir")
-    try:
-        found = page.home.stories(str(workdir), page.project) if workdir else {"stories": [], "epics": [], "faults": []}
-    except WorkflowNotFound:
-        found = {"stories": [], "epics": [], "faults": []}
-    shown = []
-    for epic in found["epics"]:
-        own = [
-            {**one, "mark": STORY_MARKS.get(one["status"], "backlog")}
-            for one in found["stories"]
-            if one["epic"] == epic["epic"]
-        ]
-        usage = [one["usage"] for one in own if one["usage"]]
-        costs = [one["cost_usd"] for one in usage if one.get("cost_usd") is not None]
-        shown.append({
-            **epic, "stories": own, "done_stories": sum(one["status"] == "done" for one in own),
-            "running": sum(one["status"] in ("in-progress", "in-review") for one in own),
-            "blocked": sum(one["status"] == "blocked" for one in own), "inputs": sum(one["inputs"] for one in own),
-            "cost_usd": sum(costs) if costs else None, "time": sum(float(one.get("time") or 0) for one in usage),
-        })  # fmt: skip
-    return {"epics": shown, "faults": found["faults"]}
+def epics(page: PageContext) -> Json:
+    """The epics, each with its digest and its stories."""
+    workdir = page.team.describe().team.workdir
+    found = StoryList("", [], [])
+    with suppress(WorkflowNotFound):
+        found = page.home.stories(workdir, page.project) if workdir else found
+    epics = [(epic, [one for one in found.stories if one.epic == epic.epic]) for epic in found.epics]
+    proposed = found.proposal.lines if found.proposal is not None else []
+    return {"epics": epics, "faults": found.faults, "proposed": proposed, "marks": STORY_MARKS}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.model.json import Json
+
 VERDICTS = {
     "approve": ("done", "Approved"),
     "changes_requested": ("review", "Changes requested"),
     "blocked": ("blocked", "Blocked"),
 }
 """The signal and the words of each verdict."""
+NOT_REVIEWED = "not reviewed"
+"""The status of an examination whose latest attempt came to no verdict."""
 TITLES = {"code_review": "Code review", "pre_final_review": "Pre-final review"}
 VALIDATORS = {"pending": "backlog", "in_progress": "in-progress", "completed": "done", "failed": "deadletter"}
 SEVERITIES = ("blocking", "major", "minor")
@@ -36,7 +40,7 @@ ENDS = {
 }
 
 
-def examination(name: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+def examination(name: str, kept: Mapping[str, Any]) -> Json:
     """One examination with its rounds, the newest last, and who looks at the work now."""
     rounds = [_round(number, one) for number, one in enumerate(kept.get("rounds", ()), 1)]
     now = kept.get("now") or {}
@@ -50,6 +54,7 @@ def examination(name: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         "round": begun,
         "under_way": any(one["status"] != "completed" for one in validators) and begun > len(rounds),
         "mends": bool(kept.get("mend")),
+        "unreviewed": kept.get("status") == NOT_REVIEWED,
     }
 
 
@@ -58,7 +63,7 @@ def title(name: str) -> str:
     return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
-def loop(kept: Mapping[str, Any]) -> dict[str, Any] | None:
+def loop(kept: Mapping[str, Any]) -> Json | None:
     """A loop of validating and fixing; null where it has not come round yet."""
     if not kept.get("current_iteration"):
         return None
@@ -72,7 +77,7 @@ def loop(kept: Mapping[str, Any]) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def discussion(party: Mapping[str, Any]) -> dict[str, Any] | None:
+def discussion(party: Mapping[str, Any]) -> Json | None:
     """A discussion: its rounds as a table of who held what, and what it came to. Null where there was none."""
     if not party.get("purpose"):
         return None
@@ -106,7 +111,7 @@ def discussion(party: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _round(number: int, one: Mapping[str, Any]) -> dict[str, Any]:
+def _round(number: int, one: Mapping[str, Any]) -> Json:
     verdict = str(one.get("verdict", ""))
     mark, words = VERDICTS.get(verdict, ("cancelled", verdict.replace("_", " ").capitalize()))
     findings = sorted(one.get("findings", ()), key=lambda one: _rank(one.get("severity")))
@@ -142,7 +147,7 @@ def _round(number: int, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _validator(label: str, one: Mapping[str, Any]) -> dict[str, Any]:
+def _validator(label: str, one: Mapping[str, Any]) -> Json:
     result = one.get("result") or {}
     status = str(one.get("status", "pending"))
     return {
@@ -157,7 +162,7 @@ def _validator(label: str, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _heard(result: Mapping[str, Any]) -> dict[str, Any]:
+def _heard(result: Mapping[str, Any]) -> Json:
     failed = result.get("status") == "failed"
     return {
         "label": result.get("label", ""),
@@ -172,7 +177,7 @@ def _heard(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cell(name: str, round: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(name: str, round: Mapping[str, Any]) -> Json:
     said = next((one for one in round["contributions"] if one["agent"] == name), None)
     return {
         "label": round.get("votes", {}).get(name, ""),

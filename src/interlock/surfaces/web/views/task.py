@@ -1,28 +1,23 @@
-"""One task: its question, its conversation, what its runs said, what they changed, and what belongs to it."""
+"""One task: its question, its conversation, what its runs said, what belongs to it, and its review."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Any
-
 from interlock.errors import InterlockError, RunNotFound
-from interlock.model.report import OutputEnd, TaskStory
+from interlock.model.json import Json
 from interlock.model.task import Task
-from interlock.model.text import plain
-from interlock.surfaces.web.event_text import QUIET
+from interlock.model.views import OutputLines, TaskStory
+from interlock.surfaces.web.event_text import QUIET, lengths
 from interlock.surfaces.web.graph_layout import around, picture
 from interlock.surfaces.web.page_context import PageContext
+from interlock.surfaces.web.patch import FILES, files_of
 from interlock.surfaces.web.prose import gist
 from interlock.surfaces.web.task_actions import actions_for
 from interlock.surfaces.web.views.project import plain_members
 
-TAIL_BYTES = 24_000
-"""So much of a run's output is shown; `interlock logs` has all of it."""
-LINES, WIDTH, STAT = 3000, 500, 200
-"""So many lines of a patch are shown, so much of each, and so many files; `interlock diff` has all of it."""
-TURNING = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
-"""Characters that make a line read otherwise than it is compiled."""
+BASELINES_LOOKED_AT = 200
+"""Checks on trees before the work among which that of a task is looked for."""
+TAIL_LINES, LOG_LINES = 200, 1000
+"""So many lines of a run's output are shown on the task's page, and on one page of its log."""
 
 
 def story(page: PageContext) -> TaskStory:
@@ -34,8 +29,12 @@ def title(page: PageContext) -> str:
     return story(page).task.subject
 
 
-def changes_title(page: PageContext) -> str:
-    return f"Changes · {title(page)}"
+def log_title(page: PageContext) -> str:
+    return f"Log · {title(page)}"
+
+
+def review_title(page: PageContext) -> str:
+    return f"Review · {title(page)}"
 
 
 def waits_to_be_merged(task: Task) -> bool:
@@ -44,7 +43,7 @@ def waits_to_be_merged(task: Task) -> bool:
     return task.state == "done" and bool(known.get("head")) and not known.get("delivered")
 
 
-def head(page: PageContext) -> dict[str, Any]:
+def head(page: PageContext) -> Json:
     """What it is and where it stands, with its buttons."""
     found = story(page)
     task = found.task
@@ -57,20 +56,18 @@ def head(page: PageContext) -> dict[str, Any]:
     }
 
 
-def question(page: PageContext) -> dict[str, Any]:
+def question(page: PageContext) -> Json:
     """The open question, one of them where several wait."""
     found = story(page)
     waiting = [one for one in found.questions if one.state == "open"]
     return {"task": found.task, "question": waiting[0] if waiting else None, "more": len(waiting) - 1}
 
 
-def talk(page: PageContext) -> dict[str, Any]:
+def talk(page: PageContext) -> Json:
     """What was said about it, in order: the order itself, questions and answers, the Work Log, the result."""
     found = story(page)
     task = found.task
-    said: list[dict[str, Any]] = [
-        {"kind": "log", "at": at, "who": author, "text": text} for at, author, text in found.log
-    ]
+    said: list[Json] = [{"kind": "log", "at": at, "who": author, "text": text} for at, author, text in found.log]
     for one in found.questions:
         said.append({"kind": "question", "at": one.asked_at, "who": one.asked_by, "text": one.text, "question": one})
         if one.state == "answered":
@@ -88,17 +85,28 @@ def talk(page: PageContext) -> dict[str, Any]:
     }
 
 
-def output(page: PageContext) -> dict[str, Any]:
+def output(page: PageContext) -> Json:
     """The end of what its newest run printed, or of an older one (`?run=2`)."""
-    task = story(page).task
+    return _printed(page, TAIL_LINES, None)
+
+
+def log(page: PageContext) -> Json:
+    """A page of what a run printed: its end, from a line on (`?line=120`), or from where words are (`?find=error`)."""
+    find = page.query.get("find", "").strip()[:200]
+    printed = _printed(page, LOG_LINES, page.number("line"), find or None)
+    return {**printed, "find": find, "runs": [run.number for run in story(page).runs], "page_lines": LOG_LINES}
+
+
+def _printed(page: PageContext, most: int, first: int | None, find: str | None = None) -> Json:
+    task, run = story(page).task, page.number("run")
     try:
-        found = page.team.output_end(task.id, page.number("run"), most=TAIL_BYTES)
+        found = page.team.output_lines(task.id, run, first=first, find=find, most=most)
     except RunNotFound:
-        found = OutputEnd(page.number("run") or 0, "", 0)
+        found = OutputLines(run or 0, 1, [], 0, 0, None)
     return {"task": task, "output": found, "live": task.state == "in-progress"}
 
 
-def work(page: PageContext) -> dict[str, Any]:
+def work(page: PageContext) -> Json:
     """Its runs and its evidence."""
     found = story(page)
     runs = list(reversed(found.runs))
@@ -106,81 +114,101 @@ def work(page: PageContext) -> dict[str, Any]:
     return {"task": found.task, "runs": runs, "spent": spent, "files": page.team.artifacts(found.task.id)}
 
 
-def facts(page: PageContext) -> dict[str, Any]:
+def facts(page: PageContext) -> Json:
     """What was decided about it, what it waits for and what waits for it."""
     found = story(page)
     metadata = {key: gist(str(value), 200) for key, value in found.task.metadata.items()}
     return {"task": found.task, "blockers": found.blockers, "dependents": found.dependents, "metadata": metadata}
 
 
-def near(page: PageContext) -> dict[str, Any]:
+def near(page: PageContext) -> Json:
     """Its place in the graph, as a picture of what is near."""
     found = story(page)
     task = found.task
     drawn = None
     if found.blockers or found.dependents:
         tasks, edges = page.team.graph()
-        close = around(task.id, edges)
+        close = around(task.id, edges, steps=2, most=24)
         kept = [edge for edge in edges if edge[0] in close and edge[1] in close]
         drawn = picture([one for one in tasks if one.id in close], kept, focus=task.id, across=700)
     return {"picture": drawn, "here": task.id}
 
 
-def history(page: PageContext) -> dict[str, Any]:
+def history(page: PageContext) -> Json:
     """What happened to it, newest first."""
     events = story(page).events
     everything = page.query.get("all") == "yes"
     return {
         "events": [event for event in reversed(events) if everything or event.type not in QUIET],
+        "lengths": lengths(events),
         "quiet": 0 if everything else sum(event.type in QUIET for event in events),
         "show_task": False,
     }
 
 
-def changes(page: PageContext) -> dict[str, Any]:
-    """The patch with the files it is about, and what merging it into a branch of the person's would do."""
+def about(page: PageContext) -> Json:
+    """What was asked for and what its author says of it, with its check."""
+    found = story(page)
+    words = [text for _, author, text in found.log if author == found.task.owner]
+    return {
+        "task": found.task,
+        "said": found.task.output or (words[-1] if words else ""),
+        "before": _printed_before(page, found.task),
+    }
+
+
+def _printed_before(page: PageContext, task: Task) -> str | None:
+    """Return the end of what the task's check printed on the tree before the work, where that is among the latest."""
+    tree = (task.worktree or {}).get("tree")
+    if tree is None or task.verify is None:
+        return None
+    ran = page.team.latest(types=("verify.before",), limit=BASELINES_LOOKED_AT)
+    known = (one.payload for one in ran if (one.payload["tree"], one.payload["command"]) == (tree, task.verify))
+    return next((found for one in known if (found := one.get("tail"))), None)
+
+
+def changes(page: PageContext) -> Json:
+    """The patch, file by file."""
     task = story(page).task
-    waits = waits_to_be_merged(task)
-    refused = merge = why_not = None
-    patch = files = ""
+    refused, patch = None, ""
     try:
-        files = page.team.diff(task.id, stat=True).diff
         patch = page.team.diff(task.id).diff
     except InterlockError as error:
         refused = error.message
+    files = files_of(patch)
+    return {
+        "task": task,
+        "refused": refused,
+        "files": files[:FILES],
+        "left_out": len(files) - len(files[:FILES]),
+        "added": sum(one.added for one in files),
+        "removed": sum(one.removed for one in files),
+    }
+
+
+def decide(page: PageContext) -> Json:
+    """The question with its answers or the merge into a branch of the person's, and the review that comes next."""
+    task = story(page).task
+    waits = waits_to_be_merged(task)
+    merge = why_not = None
     if page.may_act and waits:
         try:
             merge = page.acting.merge([task.id], dry_run=True)
         except InterlockError as error:
             why_not = error.message
-    lines = patch.splitlines()
+    others = reviews(page, task.id)
     return {
-        "task": task,
-        "refused": refused,
-        "files": [_shown(one) for one in files.splitlines()[:STAT]],
-        "lines": list(marked(lines[:LINES])),
-        "more": max(0, len(lines) - LINES),
+        **question(page),
         "waits": waits,
         "merge": merge,
         "why_not": why_not,
+        "next": others[0] if others else None,
+        "left": len(others),
     }
 
 
-def marked(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each line of a patch with what it is: file, head, place, added, removed, or same."""
-    head = True
-    for line in lines:
-        if line.startswith("diff --git "):
-            head = True
-        elif line.startswith("@@"):
-            head = False
-        if head:
-            kind = "file" if line.startswith("diff --git ") else "head"
-        else:
-            kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
-        yield kind, _shown(line)
-
-
-def _shown(line: str) -> str:
-    found = plain(TURNING.sub(lambda one: f"\\u{ord(one[0]):04x}", line))
-    return found if len(found) <= WIDTH else found[: WIDTH - 1] + "…"
+def reviews(page: PageContext, here: str) -> list[str]:
+    """Return the tasks whose review waits for a person, those after `here` first."""
+    found = [one.task_id for one in page.team.questions() if one.kind == "review"]
+    at = found.index(here) if here in found else -1
+    return [id for id in found[at + 1 :] + found[: max(at, 0)] if id != here]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
 
 from interlock.errors import InterlockError, TaskNotFound
 from interlock.model import progress
+from interlock.model.json import Json
 from interlock.model.task import Task
 from interlock.model.workflow import GATE, NOT_THE_RUNS, evidence_of, place_of
 from interlock.surfaces.web.page_context import PageContext
@@ -34,13 +34,13 @@ OTHER_MEMORIES = ("serena_command", "serena_url")
 """Settings that name a program or server whose memories are read beside ours."""
 
 
-def runs(page: PageContext) -> dict[str, Any]:
+def runs(page: PageContext) -> Json:
     """The project's runs, the newest first."""
     found = page.team.workflow_runs()
     return {"runs": [shown(one) for one in found[:RUNS_SHOWN]], "more": max(0, len(found) - RUNS_SHOWN)}
 
 
-def of_task(page: PageContext) -> dict[str, Any]:
+def of_task(page: PageContext) -> Json:
     """The run that carries out the address's task, with every decision; none where it is not a workflow."""
     task = story(page).task
     found = page.team.workflow_runs() if task.type == "WORKFLOW" else []
@@ -50,7 +50,7 @@ def of_task(page: PageContext) -> dict[str, Any]:
     return {"run": {**shown(run), "decisions": page.team.workflow_decisions(run["workflow_id"])}}
 
 
-def run_of(page: PageContext) -> dict[str, Any]:
+def run_of(page: PageContext) -> Json:
     """Return the run of the address; read once for all regions of the page.
 
     Raises:
@@ -70,7 +70,7 @@ def task_of(page: PageContext) -> Task | None:
     return page.once("run's task", read)
 
 
-def shown(run: dict[str, Any]) -> dict[str, Any]:
+def shown(run: Json) -> Json:
     """Return a run as its macro wants it: its steps in order, each with its loop and what reviewed it."""
     steps = run.get("steps") or {}
     ordered = [steps[key] for id in run.get("plan_of_steps") or () if (key := f"step_{id}") in steps]
@@ -103,7 +103,7 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def place(run: dict[str, Any], step: object) -> str:
+def place(run: Json, step: object) -> str:
     """Return how a step is called where it is spoken of: `step 3`, and a review by its name."""
     return place_of(step, (run["steps"].get(f"step_{step}") or {}).get("name"))
 
@@ -112,7 +112,7 @@ def title(page: PageContext) -> str:
     return f"{run_of(page)['skill']} · {page.project}"
 
 
-def head(page: PageContext) -> dict[str, Any]:
+def head(page: PageContext) -> Json:
     """Where it stands, with its buttons."""
     run, task = run_of(page), task_of(page)
     over = task is None or task.state in ("done", "deadletter", "cancelled", "deleted")
@@ -129,35 +129,35 @@ def head(page: PageContext) -> dict[str, Any]:
     }
 
 
-def question(page: PageContext) -> dict[str, Any]:
+def question(page: PageContext) -> Json:
     """The open question of its task."""
     task = task_of(page)
     waiting = [one for one in page.team.questions() if one.task_id == task.id] if task is not None else []
     return {"task": task, "question": waiting[0] if waiting else None, "more": len(waiting) - 1}
 
 
-def steps(page: PageContext) -> dict[str, Any]:
+def steps(page: PageContext) -> Json:
     return {"run": shown(run_of(page))}
 
 
-def party(page: PageContext) -> dict[str, Any]:
+def party(page: PageContext) -> Json:
     """The discussion under way, or the last one."""
     run = run_of(page)
     held = reviews.discussion(run["party"])
     return {"party": held, "place": place(run, held["step"]) if held and held["step"] is not None else ""}
 
 
-def say(page: PageContext) -> dict[str, Any]:
+def say(page: PageContext) -> Json:
     """The box for wishes and feedback."""
     return {"run": run_of(page)}
 
 
-def decisions(page: PageContext) -> dict[str, Any]:
+def decisions(page: PageContext) -> Json:
     run = run_of(page)
     return {"decisions": page.team.workflow_decisions(run["workflow_id"]) or run["decisions"]}
 
 
-def around(page: PageContext) -> dict[str, Any]:
+def around(page: PageContext) -> Json:
     """What is in force, which subagents are at work, what hooks did, what was learned and written."""
     run = run_of(page)
     values = []
@@ -184,7 +184,7 @@ def around(page: PageContext) -> dict[str, Any]:
     }
 
 
-def _hooks(run: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
+def _hooks(run: Json, steps: Json) -> Json:
     last = [
         {
             "place": place(run, key.removeprefix("step_")),
@@ -199,14 +199,14 @@ def _hooks(run: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
     return {"ran": ran, "failed": failed, "last": list(reversed(last))[:SHOWN]}
 
 
-def preferences(page: PageContext) -> dict[str, Any]:
+def preferences(page: PageContext) -> Json:
     """What was learned of the project's people, the newest first.
 
     A memory behind another server may take its time, and a page must not: there it is only said how to ask.
     """
     run, setting = run_of(page), page.team.setting
     elsewhere = setting("memory")[0] == "forgetful" or any(setting(one)[0] for one in OTHER_MEMORIES)
-    known: list[dict[str, Any]] = []
+    known: list[Json] = []
     if not elsewhere:
         with suppress(InterlockError):  # Its workflow is not installed any more: nothing is in force for it.
             known = page.team.learned_preferences(run["workflow_id"])
@@ -214,7 +214,7 @@ def preferences(page: PageContext) -> dict[str, Any]:
     return {"preferences": known[:SHOWN], "more": max(0, len(known) - SHOWN), "elsewhere": elsewhere, "run": run}
 
 
-def rollback(page: PageContext) -> dict[str, Any]:
+def rollback(page: PageContext) -> Json:
     """The checkpoints, and with `?to=STEP` what going back to that one would do."""
     run = run_of(page)
     to, plan, refused = page.query.get("to"), None, None

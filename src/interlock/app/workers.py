@@ -1,0 +1,126 @@
+"""The workers of a team: who they are, how they are steered, and what remote ones ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from interlock import app, core, model
+from interlock.app.base import TeamBase
+from interlock.core.tasks.find import find
+from interlock.errors import InvalidRequest
+
+
+class WorkerVerbs(TeamBase):
+    """See `core.workers`, `runner.remote_runs`. A `process` is a worker's, `session` that of a run it was offered."""
+
+    def workers(self) -> list[model.worker.WorkerRecord]:
+        """The workers of the team, those that live first, with what each holds."""
+        with self._workspace.look() as rows:
+            return core.workers.listed(rows, self._workspace.settings(rows), self._now())
+
+    def set_worker(self, name: str, status: str) -> model.worker.WorkerRecord:
+        """Let a worker start nothing (`paused`), finish what it does and end (`draining`), or work again (`active`).
+        One that is not `alive` now hears of it once it is back.
+
+        Raises:
+            InvalidRequest: there is no such status.
+            WorkerNotFound: there is no such worker, or it has ended.
+            Forbidden: the caller is a plain member.
+        """
+        if status not in model.worker.STATUSES:
+            raise InvalidRequest(f"status must be one of: {', '.join(model.worker.STATUSES)}.", field="status")
+        with self._act() as act:
+            return core.workers.set_status(act, name, status)
+
+    def worker_on(
+        self, process: str, *, name: str | None = None, labels: Sequence[str] = (),
+        members: Sequence[str] | None = None, parallel: int | None = None, version: str = "",
+    ) -> model.worker.WorkerRecord:  # fmt: skip
+        """Enter a worker of another machine, which is then offered runs.
+
+        Raises:
+            InvalidRequest: the name or a label is none, or the team does not work in worktrees.
+            Forbidden: the caller is a plain member.
+        """
+        return app.running.remote_runs.sign_on(
+            self._workspace, self._caller, process=process, name=name, labels=labels, members=members,
+            parallel=parallel, version=version,
+        )  # fmt: skip
+
+    def worker_beat(
+        self, name: str, process: str, load: float | None, said: Mapping[str, str], *, free: bool = True
+    ) -> model.worker.WorkerBeat:
+        """Show that a worker lives, and its runs with it: `said` is what each has printed since, by its session.
+        One that is `free` is told whether there is work for it.
+
+        Raises:
+            WorkerNotFound: it is no worker of this team any more, and signs on again.
+        """
+        return app.running.remote_runs.beat(self._workspace, name, process, load, said, free)
+
+    def worker_off(self, name: str, process: str) -> None:
+        """Note that a worker has ended."""
+        app.running.remote_runs.sign_off(self._workspace, name, process)
+
+    def work_offer(self, name: str, process: str) -> model.worker.WorkOffer | None:
+        """Begin a run of the next task that a worker can do; None where there is none now.
+
+        Raises:
+            WorktreeRefused, GitFailed: git does not allow it now.
+        """
+        return app.running.remote_runs.offer(self._workspace, name, process)
+
+    def work_objects(
+        self, task: str, session: str, commits: Sequence[str], have: Sequence[str], start: int = 0
+    ) -> bytes:
+        """The history of commits that a run starts from, as a git bundle, without what the worker has: a piece of it,
+        from byte `start`; nothing at its end.
+
+        Raises:
+            StaleRun: there is no such run.
+        """
+        return app.running.remote_runs.objects(self._workspace, task, session, commits, have, start)
+
+    def work_delivered(
+        self, task: str, session: str, head: str, piece: bytes, start: int = 0, last: bool = True
+    ) -> str:
+        """Take in what a run has committed, as a git bundle, on a branch of its own; that branch. It is kept also
+        where the run counts no more.
+
+        Args:
+            head: the last commit.
+            piece: a part of the bundle, from byte `start`; nothing is done with it before the `last` one is here.
+
+        Raises:
+            StaleRun: there never was such a run.
+            InvalidRequest, GitFailed: it is no such bundle.
+        """
+        return app.running.remote_runs.deliver(self._workspace, task, session, head, piece, start, last)
+
+    def work_reported(
+        self, task: str, session: str, base: str, result: app.running.Result, said: str = ""
+    ) -> model.worker.WorkStep:
+        """Take in how a run has ended, which started from `base` and has `said` that since the last beat; what it is to
+        do next.
+
+        Raises:
+            StaleRun, Forbidden: it was superseded; nothing was changed.
+        """
+        step = app.running.remote_runs.report(self._workspace, task, session, base, result, said)
+        return self._after(task, step)
+
+    def work_checked(self, task: str, session: str, evidence: app.running.Evidence) -> model.worker.WorkStep:
+        """Take in how the check of a run has ended; what it is to do next.
+
+        Raises:
+            StaleRun: it was superseded; nothing was changed.
+        """
+        return self._after(task, app.running.remote_runs.checked(self._workspace, task, session, evidence))
+
+    def _after(self, task: str, step: model.worker.WorkStep) -> model.worker.WorkStep:
+        """Where nobody drives the team here, its merges are carried out by the verb that made one due."""
+        if step.kind == "end":
+            with self._workspace.look() as rows:
+                found = find(rows, task)
+            self._merged(found)
+        return step

@@ -1,0 +1,245 @@
+"""One run that was offered to this worker, from its checkout to its last report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from interlock.agents.session import Permission, Update
+from interlock.app.team import Team
+from interlock.errors import (
+    AnswerLost,
+    CannotStart,
+    CommitUnknown,
+    Conflict,
+    Forbidden,
+    InterlockError,
+    LedgerBusy,
+    NotFound,
+    ServerUnreachable,
+)
+from interlock.model.evidence import NOT_STARTED, ended
+from interlock.model.team import Member
+from interlock.model.text import plain
+from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkOffer, WorkStep
+from interlock.processes import ancestry
+from interlock.remote.checkout import Checkout, place_of
+from interlock.runner.environment import allowed_environment
+from interlock.runner.executor import Execution, Executor, Job, Result
+from interlock.runner.permissions import judge, pick
+from interlock.runner.run_processes import session_token
+from interlock.runner.verify import Evidence, run_check
+
+Value = TypeVar("Value")
+REFUSALS = (Conflict, NotFound, Forbidden)
+"""How the home says that a run is not this worker's any more."""
+UNREACHED = (LedgerBusy, ServerUnreachable, CommitUnknown, AnswerLost, OSError)
+"""The home could not be asked, or its answer was lost: it is asked again, and does nothing twice."""
+PAUSE = 1.0
+
+
+class OfferedRun:
+    """A run under way. `lost`: it counts no more; `over`: the home has, or is being told, its end."""
+
+    def __init__(self, team: Team, offer: WorkOffer, root: str, hear: Callable[[Update], None]) -> None:
+        self.offer = offer
+        self._said: list[str] = []
+        self.lost = False
+        self.over = False
+        self.stopped = False
+        self._team = team
+        self._hear = hear
+        self._root = root
+        self._execution: Execution | None = None
+        self._scope = anyio.CancelScope()
+
+    async def lose(self) -> None:
+        """It was taken from this worker: end its programs; what it has done is delivered, and not reported."""
+        self.lost = True
+        await self._end()
+
+    async def stop(self) -> None:
+        """End it and give it back."""
+        self.stopped = True
+        await self._end()
+
+    async def _end(self) -> None:
+        if self._execution is not None:
+            await self._execution.cancel()
+        else:
+            self._scope.cancel()
+
+    async def carry_out(self, executor_for: Callable[[Member], Executor]) -> None:
+        """Work until the home says that the run has ended, or is lost. Raises nothing but cancellation."""
+        offer = self.offer
+        place = await anyio.to_thread.run_sync(Checkout, self._root, offer)
+        try:
+            with self._scope:
+                await self._carry_out(place, executor_for)
+        except REFUSALS as error:
+            self.lost = True
+            self._say(f"not taken: {error.message}")
+        except InterlockError as error:
+            await self._failed(error)
+        try:
+            if self.lost or self._scope.cancelled_caught:
+                await self._deliver(place)
+            await anyio.to_thread.run_sync(place.remove)
+        except InterlockError as error:  # It stays, and is delivered by the next start.
+            self._say(f"its branch could not be delivered: {error.message}")
+
+    async def _carry_out(self, place: Checkout, executor_for: Callable[[Member], Executor]) -> None:
+        offer = self.offer
+        missing, have = await anyio.to_thread.run_sync(place.missing)
+        if missing:
+            ask = partial(self._team.work_objects, offer.task_id, offer.session, missing, have)
+            with place.receiving() as file:
+                while piece := await self._patiently(partial(ask, start=file.tell())):
+                    file.write(piece)
+        await anyio.to_thread.run_sync(place.prepare, missing)
+        executor = executor_for(hired(offer))
+        job = self._job(place, executor.variables)
+        if offer.setup is not None:
+            setup = await self._check(place, job, offer.setup, offer.setup_timeout)
+            if not setup.passed:
+                permanent = ended(setup.as_dict()) == NOT_STARTED
+                said = f"the setup of its worktree, `{offer.setup}`, {ended(setup.as_dict())}:\n\n{setup.tail}"
+                await self._report(Result("failed", "", None, said, setup.seconds, permanent=permanent))
+                return
+        while True:
+            result = await self._prompt(executor, job)
+            if self.lost:
+                return
+            await self._deliver(place)
+            step = await self._report(replace(result, output=result.output[-offer.output_bytes :]))
+            while step.kind == "verify":
+                self._say(f"checking: {step.text}")
+                found = await self._check(place, job, step.text, offer.verify_timeout)
+                step = await self._told(partial(self._team.work_checked, offer.task_id, offer.session, found))
+            if step.kind == "end" or self.stopped:
+                return
+            job = replace(job, prompt=step.text)
+
+    async def _prompt(self, executor: Executor, job: Job) -> Result:
+        self._execution = execution = executor.start(job)
+        try:
+            if self.lost or self.stopped:
+                await execution.cancel()
+            return await execution.run(self._updated)
+        finally:
+            self._execution = None
+            with anyio.CancelScope(shield=True):
+                await execution.close()
+
+    async def _report(self, result: Result) -> WorkStep:
+        offer = self.offer
+        return await self._told(
+            partial(self._team.work_reported, offer.task_id, offer.session, offer.base, result, self.unsaid())
+        )
+
+    async def _told(self, verb: Callable[[], WorkStep]) -> WorkStep:
+        """Tell the home how something has ended. It may take the run from its list before we hear its answer."""
+        self.over = True
+        step = await self._patiently(verb)
+        self.over = step.kind == "end"
+        return step
+
+    async def _failed(self, error: InterlockError) -> None:
+        result = Result("failed", "", None, error.message, 0.0, permanent=isinstance(error, CannotStart))
+        try:
+            await self._report(result)
+        except InterlockError as again:
+            self._say(f"its end could not be reported: {again.message}")
+
+    async def _deliver(self, place: Checkout) -> None:
+        head = await anyio.to_thread.run_sync(place.commit)
+        for piece in deliveries(self._team, place, head):
+            await self._patiently(piece)
+
+    async def _check(self, place: Checkout, job: Job, command: str, timeout: float) -> Evidence:
+        tree = await anyio.to_thread.run_sync(place.tree)
+        return await run_check(
+            command, workdir=place.directory, environment=job.environment, timeout=timeout,
+            output_bytes=job.output_bytes, stop_grace=job.stop_grace, secrets=job.secrets,
+            token=session_token(self.offer.session), on_line=self._checking, tree=tree,
+        )  # fmt: skip
+
+    async def _patiently(self, verb: Callable[[], Value]) -> Value:
+        """The answer of the home, which is asked again while it cannot be reached, or is busy."""
+        while True:
+            try:
+                return await anyio.to_thread.run_sync(verb)
+            except UNREACHED as error:
+                if self.stopped:
+                    raise
+                self._say(f"asking again: {error}")
+            await anyio.sleep(PAUSE)
+
+    def _job(self, place: Checkout, needed: tuple[str, ...]) -> Job:
+        offer, token = self.offer, session_token(self.offer.session)
+        own = {
+            "INTERLOCK_TEAM": offer.team, "INTERLOCK_MEMBER": offer.member, "INTERLOCK_TASK": offer.task_id,
+            "INTERLOCK_RUN": str(offer.number), ancestry.RUN_TOKEN: str(token),
+        }  # fmt: skip
+        environment, hidden = allowed_environment(os.environ, names=[*offer.env, *needed], extra=own)
+        return Job(
+            team=offer.team, task_id=offer.task_id, run_id=offer.run_id, member=offer.member,
+            session_id=offer.session, prompt=offer.prompt, command=offer.run, workdir=place.directory,
+            environment=environment, log=os.path.join(place.place, "output.log"), time_limit=offer.time_limit,
+            stop_grace=offer.stop_grace, output_bytes=offer.output_bytes, secrets=hidden, model=offer.model,
+            permit=self._permit, kind=offer.kind,
+        )  # fmt: skip
+
+    async def _permit(self, permission: Permission) -> str | None:
+        """Nobody is here to be asked: what the member's policy does not allow is refused."""
+        decided = judge(self.offer.permissions, permission, place_of(self._root, self.offer))
+        return pick(permission.choices, allow=decided.verdict == "allow")
+
+    def _updated(self, update: Update) -> None:
+        if update.kind == "text":
+            self._said.append(update.text if update.text.endswith("\n") else f"{update.text}\n")
+        self._hear(replace(update, text=plain(update.text), member=self.offer.member, task_id=self.offer.task_id))
+
+    def _checking(self, line: str) -> None:
+        self._hear(Update("text", plain(line), member=self.offer.member, task_id=self.offer.task_id))
+
+    def unsaid(self, most: int = SAID_AT_ONCE) -> str:
+        """What it has printed since the last call, the end of it."""
+        said, self._said = "".join(self._said), []
+        return said[-most:]
+
+    def unheard(self, said: str) -> None:
+        """Take back what the home was not told after all."""
+        self._said.insert(0, said)
+
+    def _say(self, text: str) -> None:
+        self._hear(Update("notice", text, member=self.offer.member, task_id=self.offer.task_id))
+
+
+def deliveries(team: Team, place: Checkout, head: str) -> Iterator[Callable[[], str]]:
+    """The calls that deliver a run's commits up to `head`, one for each piece of the bundle."""
+    offer = place.offer
+    with place.delivered(head) as file:
+        piece, following = file.read(PIECE_BYTES), file.read(PIECE_BYTES)
+        start = 0
+        while True:
+            yield partial(team.work_delivered, offer.task_id, offer.session, head, piece, start, not following)
+            if not following:
+                return
+            start += len(piece)
+            piece, following = following, file.read(PIECE_BYTES)
+
+
+def hired(offer: WorkOffer) -> Member:
+    """The member of that run, for who makes its executor."""
+    about: dict[str, Any] = {"agent": offer.agent, "command": offer.command, "model": offer.model}
+    return Member(
+        name=offer.member, session_key="", inbox=offer.member, role="member", type=None, status="active", unread=0,
+        permissions=offer.permissions, session=None, joined_at="", last_active_at=None, **about,
+    )  # fmt: skip

@@ -1,0 +1,403 @@
+"""Remote runs, which a worker on another machine carries out: what the home's side does for them.
+
+    offer ──> objects ──> (the worker's agent works in a clone) ──> deliver ──> report ──> verify ──> checked
+      └── a beat from time to time: it holds the leases, and answers which runs were lost ──┘
+
+The worker has no ledger, only these verbs. What it delivers goes to a branch of the run's own, so a worker that was cut
+off, suspended or killed and comes back can overwrite nothing: the ledger names the branch that counts in the same
+transaction that accepts the report, and refuses the report of a run that was superseded. Its branch is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from operator import itemgetter
+from typing import Any
+from uuid import uuid4
+
+from interlock.clock import iso, seconds
+from interlock.core import workers
+from interlock.core.tasks import claim, verify
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.errors import (
+    Conflict,
+    Forbidden,
+    InterlockError,
+    InvalidRequest,
+    NotFound,
+    RunLimit,
+    StaleRun,
+    WorktreeRefused,
+)
+from interlock.gitwork.isolation import Isolation, look, trees
+from interlock.gitwork.repository import HEADS
+from interlock.gitwork.trees import Trees
+from interlock.model.names import SYSTEM
+from interlock.model.run import Run
+from interlock.model.task import Task
+from interlock.model.team import Member
+from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkerBeat, WorkerRecord, WorkOffer, WorkStep
+from interlock.runner import artifacts, completion, workspace_allocation
+from interlock.runner.executor import Result
+from interlock.runner.job import TOLD
+from interlock.runner.permissions import policy_of
+from interlock.runner.prompt import prompt_for
+from interlock.runner.run_processes import new_session
+from interlock.runner.verify import Evidence, variables
+from interlock.settings import Settings
+from interlock.storage.ledger import Rows
+
+WRITTEN = 15.0
+"""Seconds after which a beat is written down at the latest; those between only look."""
+BEATS_A_SECOND = 20
+"""How many the workers of a team send together; the more there are, the longer each rests."""
+MOST_BYTES = 4 * 1024**3
+"""Of one delivery."""
+BUNDLES = "bundles"
+KEPT = 86_400.0
+"""Seconds for which a bundle of a run that has ended is kept."""
+
+
+def sign_on(workspace: Workspace, caller: Principal, **about: Any) -> WorkerRecord:
+    """Enter a worker of another machine; see `core.workers.begin`.
+
+    Raises:
+        InvalidRequest: the name or a label is none, or the team does not work in worktrees.
+        Forbidden: the caller is a plain member.
+    """
+    if not look(workspace).on:
+        raise InvalidRequest(
+            f"{workspace.name} works in its own directory, which a worker elsewhere does not have. Give its plan "
+            "`isolation: worktree`.",
+            field="isolation",
+        )
+    with workspace.act(caller) as act:
+        _must_lead(act)
+        worker = workers.begin(act, **about)
+        act.event("runner.started", process=worker.process, endless=True)
+        return worker
+
+
+def beat(
+    workspace: Workspace, name: str, process: str, load: float | None, said: Mapping[str, str], free: bool
+) -> WorkerBeat:
+    """Show that a worker lives, and that its runs do: `said` is what each, by the id of its session, has printed since.
+    One that is `free` is told whether there is work for it.
+
+    Raises:
+        WorkerNotFound: it is no worker of this team any more.
+    """
+    with workspace.look() as rows:
+        now, settings = workspace.clock.now(), workspace.settings(rows)
+        worker = workers.known(rows, name, process)
+        runs = {run.session: run for run in rows.runs.open() if run.runner == process}
+        work = free and bool(_able(rows, worker, settings, iso(now)))
+        rest = sum(workers.lives(one, settings, iso(now)) for one in rows.team.workers().values()) / BEATS_A_SECOND
+    held = [runs[session] for session in said if session in runs]
+    ttl = float(settings.get("heartbeat_ttl"))
+    if seconds(worker.beat_at) + min(ttl / 4, WRITTEN) <= now:
+        with workspace.act(Principal(SYSTEM)) as act:
+            worker = workers.beat(act, name, process, load)
+        for run in held:
+            try:
+                with workspace.act(_caller(run)) as act:
+                    claim.heartbeat(act, find(act.rows, run.task_id))
+            except (Conflict, NotFound, Forbidden):
+                del runs[run.session]
+    for run in held:
+        _log(workspace.log_path(run.task_id, run.number), said[run.session])
+    lease = seconds(worker.beat_at) + ttl - now
+    return WorkerBeat(worker.status, [one for one in said if one not in runs], lease, min(rest, ttl / 4), work)
+
+
+def sign_off(workspace: Workspace, name: str, process: str) -> None:
+    """Note that a worker has ended; runs that it still has are found by their leases."""
+    with workspace.act(Principal(SYSTEM)) as act:
+        workers.end(act, name, process)
+        act.event("runner.stopped", reason="ended", endless=True)
+
+
+def offer(workspace: Workspace, name: str, process: str) -> WorkOffer | None:
+    """Begin a run of the next task for one of the worker's members; None where there is none for it now.
+
+    Raises:
+        WorkerNotFound: it is no worker of this team any more.
+        WorktreeRefused, GitFailed: git does not allow it now; the task waits again.
+    """
+    claimed = _claim(workspace, name, process)
+    if claimed is None:
+        return None
+    task, member, caller = claimed
+    try:
+        how = look(workspace)
+        return _prepared(workspace, how, trees(workspace, how), task, member, caller)
+    except BaseException as error:
+        counts = isinstance(error, InterlockError)
+        completion.give_up(workspace, task, caller, f"it could not be given to {name}: {error}", counts)
+        completion.end_session(workspace, caller)
+        raise
+    finally:
+        _sweep(workspace)
+
+
+def _claim(workspace: Workspace, name: str, process: str) -> tuple[Task, Member, Principal] | None:
+    with workspace.ledger.snapshot() as rows:
+        worker = workers.known(rows, name, process)
+        able = _able(rows, worker, workspace.settings(rows), iso(workspace.clock.now()))
+    for member in able:
+        taken, caller = None, Principal(member.name, new_session(), face="runner", process=process)
+        with suppress(RunLimit, _NothingForIt), workspace.act(caller) as act:
+            limit = worker.parallel or int(act.settings.get("parallel"))
+            taken = claim.claim_next(
+                act, shell=member.agent == "shell", runner=process, parallel=limit, labels=worker.labels
+            )
+            if taken is None or taken.type == "WORKFLOW":
+                raise _NothingForIt
+            caller.run = taken.run
+            claim.heartbeat(act, taken)
+        if taken is not None and caller.run is not None:
+            return taken, member, caller
+    return None
+
+
+def _able(rows: Rows, worker: WorkerRecord, settings: Settings, now: str) -> list[Member]:
+    """The members for whom the worker could begin a task now, in the order in which those tasks are to be begun."""
+    able, ageing = [], float(settings.get("ageing"))
+    for member in rows.team.members() if worker.status == "active" else ():
+        if member.role != "member" or not member.agent:
+            continue
+        if worker.members is not None and member.name not in worker.members:
+            continue
+        shell = member.agent == "shell"
+        task = rows.tasks.next_ready(member.name, shell=shell, now=now, labels=worker.labels, ageing=ageing)
+        # A workflow asks and answers all the time: it is carried out beside the ledger.
+        if task is not None and task.type != "WORKFLOW" and claim.may_be_given_work(rows, member.name, settings):
+            able.append((claim.turn(task, ageing), member))
+    return [member for _, member in sorted(able, key=itemgetter(0))]
+
+
+class _NothingForIt(Exception):
+    """Another worker took it; the transaction, with the session it began, is rolled back."""
+
+
+def _prepared(
+    workspace: Workspace, how: Isolation, found: Trees, task: Task, member: Member, caller: Principal
+) -> WorkOffer:
+    base, onto = _start(workspace, found, task)
+    with workspace.ledger.snapshot() as rows:
+        settings, names = workspace.settings(rows), variables(rows, task, member.name)
+        asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
+    branch = f"interlock-work/{workspace.name}/{task.id}.{task.run}"
+    return WorkOffer(
+        team=workspace.name, team_id=how.identity, task_id=task.id, number=task.run, subject=task.subject,
+        member=member.name, session=str(caller.session), agent=str(member.agent), command=member.command,
+        model=member.model, permissions=policy_of(member, settings), kind=task.type,
+        prompt=prompt_for(task, [], asked, elsewhere=branch), run=task.command, verify=task.verify, setup=how.setup,
+        env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix,
+        lease=float(settings.get("heartbeat_ttl")),
+        time_limit=float(settings.get("task_timeout") if task.timeout is None else task.timeout),
+        setup_timeout=how.setup_timeout, verify_timeout=how.verify_timeout, git_timeout=how.git_timeout,
+        stop_grace=how.stop_grace, output_bytes=how.output_bytes,
+    )  # fmt: skip
+
+
+def _start(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str | None]:
+    """The commit that the run starts from, and one to merge into it. A worktree that the task has here is committed
+    and, once everything in it is somewhere else, removed: its work goes on elsewhere."""
+    workspace_allocation.integrate(workspace, found)
+    known = task.worktree
+    if known is None:
+        return found.head(), None
+    if found.have(known):
+        sealed = workspace_allocation.seal(workspace, task, found)
+        kept = artifacts.keep(workspace, found, task, sealed.head) if sealed is not None else None
+        if sealed is None or kept is None or sealed.unmerged or kept.left:
+            raise WorktreeRefused(f"The worktree of {task.id} holds what cannot be given to another machine.")
+        with workspace.act(Principal(SYSTEM)) as act:
+            current = find(act.rows, task.id)
+            act.rows.tasks.update(current, worktree={**known, "head": sealed.head})
+        found.remove(str(known["path"]))
+    if task.command is not None and known.get("update"):  # A command resolves no conflict: it begins again.
+        return found.head(), None
+    git = found.repository.git
+    head = git.commit_of(HEADS + str(known["branch"])) or str(known.get("head") or known["base"])
+    return head, None if git.contains(found.head(), head) else found.head()
+
+
+def objects(
+    workspace: Workspace, task_id: str, session: str, commits: Sequence[str], have: Sequence[str], start: int
+) -> bytes:
+    """A piece, from byte `start`, of the history of `commits` as a git bundle, without what the worker has.
+
+    Raises:
+        StaleRun: there is no such run.
+        GitFailed: git refused.
+    """
+    run = _run(workspace, task_id, session)
+    _must_be_commits(*commits, *have)
+    asked = hashlib.sha256(" ".join([*commits, "-", *have]).encode()).hexdigest()
+    path = os.path.join(_place(workspace, run), f"{asked[:16]}.objects")
+    if not os.path.exists(path):
+        git = trees(workspace, look(workspace)).repository.git
+        known = [one for one in have[:100] if git.commit_of(one) is not None]
+        own = uuid4().hex
+        refs = [f"refs/interlock-offers/{run.id}/{own}/{number}" for number in range(len(commits))]
+        try:
+            for ref, commit in zip(refs, commits, strict=True):
+                git("update-ref", ref, commit)
+            git("bundle", "create", path + own, *refs, *(["--not", *known] if known else []))
+            with suppress(FileExistsError):  # asked twice: all pieces are of one file
+                os.link(path + own, path)
+        finally:
+            for ref in refs:
+                git("update-ref", "-d", ref)
+            with suppress(FileNotFoundError):
+                os.unlink(path + own)
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read(PIECE_BYTES)
+
+
+def deliver(workspace: Workspace, task_id: str, session: str, head: str, piece: bytes, start: int, last: bool) -> str:
+    """Take in a piece of what a run has committed, and with the `last` one the commits, on the run's own branch,
+    whether or not the run still counts; the branch.
+
+    Raises:
+        StaleRun: there never was such a run.
+        InvalidRequest: the bundle does not hold that commit, or a piece is missing.
+        GitFailed: git refused.
+    """
+    run = _run(workspace, task_id, session)
+    _must_be_commits(head)
+    git = trees(workspace, look(workspace)).repository.git
+    ref = f"{HEADS}interlock-work/{workspace.name}/{run.id}"
+    if git.commit_of(ref) == head:
+        return ref.removeprefix(HEADS)  # An answer was lost.
+    path = os.path.join(_place(workspace, run), f"{head}.delivered")
+    if piece:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+            if not 0 <= start <= min(file.seek(0, os.SEEK_END), MOST_BYTES - len(piece)):
+                raise InvalidRequest(f"Byte {start} does not follow what is here of {head[:12]}.", field="start")
+            file.seek(start)
+            file.write(piece)
+            file.truncate()
+    if last:
+        if os.path.exists(path):
+            git("-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", path, head)
+        if git.commit_of(head) != head:
+            raise InvalidRequest(f"What was delivered for {run.id} does not hold {head[:12]}.", field="head")
+        git("update-ref", ref, head)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    return ref.removeprefix(HEADS)
+
+
+def report(workspace: Workspace, task_id: str, session: str, base: str, result: Result, said: str = "") -> WorkStep:
+    """Take in how a run ended, with what it delivered, and say what it is to do next.
+
+    Raises:
+        StaleRun, Forbidden: the run was superseded; nothing was changed.
+    """
+    run, found = _run(workspace, task_id, session), trees(workspace, look(workspace))
+    caller, branch = _caller(run), f"interlock-work/{workspace.name}/{run.id}"
+    head = found.repository.git.commit_of(HEADS + branch)
+    start = found.start(base)
+    with workspace.act(caller) as act:
+        task = find(act.rows, task_id)
+        if _verifies(task, run):
+            return WorkStep("verify", str(task.verify))  # It was reported, and the answer was lost.
+        claim.must_hold(act, task)
+        if head is not None:
+            path = found.path(task.id)
+            known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
+            act.rows.tasks.update(task, worktree={**(task.worktree or {}), **known, "update": False})
+    _log(workspace.log_path(task.id, run.number), said)
+    tree = found.repository.git("rev-parse", f"{head}^{{tree}}").text if head is not None else None
+    proof = tree if task.command is not None and result.status == "ended" else None
+    left = completion.settle(workspace, task, caller, result, verifier=str(run.runner), tree=proof)
+    if left is not None and left.verifying is not None:
+        return WorkStep("verify", str(left.verify))
+    completion.end_session(workspace, caller)
+    return WorkStep("end")
+
+
+def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence) -> WorkStep:
+    """Take in how the check of a run ended, and say what it is to do next.
+
+    Raises:
+        StaleRun: the run was superseded; nothing was changed.
+    """
+    run = _run(workspace, task_id, session)
+    caller = _caller(run)
+    _log(workspace.log_path(task_id, run.number, "verify"), evidence.tail)
+    with workspace.act(caller) as act:
+        task = find(act.rows, task_id)
+        if _verifies(task, run):
+            verify.verified(act, task, asdict(evidence), run=run.number, verifier=run.runner)
+        elif task.run != run.number or task.state != "in-progress":  # else the answer was lost
+            raise StaleRun(f"The check of {run.id} is not this worker's any more.", task_id=task_id)
+    if task.state == "in-progress" and task.run == run.number:
+        return WorkStep("again", prompt_for(task, [], elsewhere=str((task.worktree or {}).get("branch"))))
+    completion.end_session(workspace, caller)
+    return WorkStep("end")
+
+
+def _verifies(task: Task, run: Run) -> bool:
+    return task.run == run.number and (task.verifying or {}).get("process") == run.runner
+
+
+def _caller(run: Run) -> Principal:
+    return Principal(run.member, run.session, run.number, face="runner", process=run.runner)
+
+
+def _run(workspace: Workspace, task_id: str, session: str) -> Run:
+    with workspace.ledger.snapshot() as rows:
+        run = rows.runs.of_session(task_id, session)
+    if run is None or run.runner is None:
+        raise StaleRun(f"No run of {task_id} has that session.", task_id=task_id)
+    return run
+
+
+def _must_be_commits(*names: str) -> None:
+    for one in names:
+        if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", one):
+            raise InvalidRequest(f"{one[:80]!r} is no commit.", field="commit")
+
+
+def _must_lead(act: UnitOfWork) -> None:
+    if not act.leads:
+        raise Forbidden("Only the lead, a person or a worker's token may do the work of a team.")
+
+
+def _log(path: str, text: str) -> None:
+    if not text:
+        return
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8") as file:
+            file.write(text[-SAID_AT_ONCE:])
+
+
+def _place(workspace: Workspace, run: Run) -> str:
+    """The directory for bundles of a run."""
+    bundles = os.path.join(workspace.directory, BUNDLES)
+    for place in (bundles, os.path.join(bundles, run.id)):  # `makedirs` would give the first to all.
+        os.makedirs(place, mode=0o700, exist_ok=True)
+    return place
+
+
+def _sweep(workspace: Workspace) -> None:
+    """Remove the bundles of runs that ended long ago."""
+    place = os.path.join(workspace.directory, BUNDLES)
+    with suppress(OSError), os.scandir(place) as found:
+        for one in found:
+            if one.stat().st_mtime + KEPT < time.time():
+                shutil.rmtree(one.path, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Ledgers in a PostgreSQL database: one schema a team, beside one that lists them."""

@@ -1,0 +1,213 @@
+"""How carefully a workflow is automated, by tier, module and domain (BMAD-2a.6, 2a.7, FR37–FR39).
+
+How many continues run on before a checkpoint, by tier (BMAD-2b.6, FR12a, decision 32), and how much that shows: the
+surer the engine, the less (BMAD-2b.7, FR12b). The settings are a value, computed again at each decision from those then
+in force, so that a change counts at the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interlock.model.json import Json
+from interlock.workflow.agents.assignment import CLASSES
+from interlock.workflow.engine.confidence_calculator import NO_SIGNAL, ConfidenceThresholds
+from interlock.workflow.menus import menu_participation_engine
+
+UNKNOWN_TIER = 2
+SIZES: tuple[int | None, ...] = (None, None, 5, 3, 1)
+
+
+def batch_size(tier: int | None) -> int | None:
+    """Continues before a checkpoint in that tier; None: no limit, it runs through. An unknown tier is 2."""
+    return SIZES[UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)]
+
+
+def is_full(steps: Sequence[str], tier: int | None, size: int | None = None) -> bool:
+    """Whether a checkpoint is due after so many continues; `size` overrides the tier's."""
+    limit = batch_size(tier) if size is None else size
+    return limit is not None and len(steps) >= limit
+
+
+def summary(steps: Sequence[str]) -> str:
+    """One line for the checkpoint after a batch."""
+    if not steps:
+        return "Nothing was done since the last checkpoint."
+    if len(steps) == 1:
+        return f"1 step done: {steps[0]}."
+    return f"{len(steps)} steps done: {', '.join(steps)}."
+
+
+MINIMAL, SUMMARY, FULL = "minimal", "summary", "full_audit_trail"
+
+
+@dataclass(frozen=True)
+class DoneOperation:
+    """One thing done since the last checkpoint; `decision` says that it was a choice between ways."""
+
+    title: str
+    detail: str = ""
+    decision: bool = False
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is shown (`text`), what can be unfolded (`details`, always everything), and how it is confirmed."""
+
+    format: str
+    text: str
+    details: str
+    options: tuple[str, ...]
+    explicit_approval: bool
+
+
+def format_for(confidence: float) -> str:
+    """minimal from 80, summary from 50, else full_audit_trail."""
+    return MINIMAL if confidence >= 80 else SUMMARY if confidence >= 50 else FULL
+
+
+def present(
+    confidence: float | None, title: str, operations: Sequence[DoneOperation], unmeasured: Sequence[str] = ()
+) -> Checkpoint:
+    """A checkpoint about `operations` in the format that `confidence` (0–100) asks for; null: nothing was measured.
+
+    `unmeasured` are the steps that no signal says anything about. The calculator's default counts for their format,
+    which shows everything; people are told that there is no evidence, not a number that looks like one.
+    """
+    lines = [f"{one.title}: {one.detail}" if one.detail else one.title for one in operations]
+    log = "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1)) or "Nothing was done."
+    count = f"{len(operations)} operation{'' if len(operations) == 1 else 's'}, {_sure(confidence, unmeasured)}"
+    kind = format_for(NO_SIGNAL if confidence is None or unmeasured else confidence)
+    if kind == MINIMAL:
+        return Checkpoint(kind, f"{title}\n{count}.", log, ("confirm",), False)
+    if kind == SUMMARY:
+        decisions = [one.title for one in operations if one.decision] or [one.title for one in operations]
+        listed = "\n".join(f"- {decision}" for decision in decisions)
+        return Checkpoint(kind, f"{title}\n{count}. Key decisions:\n{listed}", log, ("confirm", "details"), False)
+    return Checkpoint(kind, f"{title}\n{count}. Everything that was done:\n{log}", log, ("approve", "reject"), True)
+
+
+def _sure(confidence: float | None, unmeasured: Sequence[str]) -> str:
+    if confidence is None:
+        return "no evidence of how far to trust the result (nothing was measured)"
+    without = f", no evidence for {', '.join(unmeasured)}" if unmeasured else ""
+    return f"confidence {confidence:g} %{without}"
+
+
+TIER, BATCH, CONFIDENCE, PROJECT = "tier", "batch_size", "confidence", "project"
+
+
+@dataclass(frozen=True)
+class Care:
+    """What is in force. `values` has `tier` and `batch_size` (None: all), and `confidence` where somebody names it.
+    `sources` says for each who does: `{method, text}`, where the method is inline, tier, profile, setting, hint or
+    project. `lasting_tier` is the highest of the project's own tier and the one that counts beyond a single operation:
+    what is safety-critical goes by it, and what has to be the same whenever it is asked."""
+
+    values: Mapping[str, int | None]
+    sources: Mapping[str, Mapping[str, str]]
+    lasting_tier: int
+    profile: str | None = None
+
+    @property
+    def tier(self) -> int:
+        """The tier in force."""
+        return int(self.values[TIER] or 0)
+
+    @property
+    def overridden(self) -> bool:
+        """Whether anything said is in force."""
+        return any(one["method"] != PROJECT for one in self.sources.values())
+
+    def as_dict(self) -> Json:
+        """The shape every face shows."""
+        return {
+            name: {"value": "all" if name == BATCH and value is None else value, **self.sources[name]}
+            for name, value in self.values.items()
+        }
+
+    @property
+    def text(self) -> str:
+        """One line for people: each value with whoever names it."""
+        names = {TIER: "tier", BATCH: "batch size", CONFIDENCE: "confidence"}
+        found = self.as_dict()
+        by = {name: "the project's" if one["method"] == PROJECT else repr(one["text"]) for name, one in found.items()}
+        return ", ".join(f"{names[name]} {one['value']} ({by[name]})" for name, one in found.items())
+
+
+REGULATED = {
+    **dict.fromkeys(("healthcare", "medical", "health"), ("privacy_review", "safety_review", "audit_trail")),
+    **dict.fromkeys(("finance", "fintech", "banking"), ("security_review", "compliance_review", "audit_trail")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveSettings:
+    """What is in force for one decision.
+
+    `batch`: continues before a checkpoint, None for all. `automation`: aggressive, balanced or conservative. `gates`:
+    the further validations of a regulated domain. `bmb`: the builder's thresholds, None outside that module.
+    `safety_tier` is what safety-critical behaviour goes by (the pre-final review): the higher of the project's own tier
+    and the one that was asked for, so that no override takes it away (FR50).
+    `max_model`: the largest class of model that subagents get, None where the workflow sets none.
+    """
+
+    tier: int
+    batch: int | None
+    automation: str
+    checkpoints: str
+    confidence: ConfidenceThresholds
+    automatic_from: float = 80.0
+    bmb: menu_participation_engine.Thresholds | None = None
+    gates: tuple[str, ...] = ()
+    domain: str | None = None
+    module: str | None = None
+    max_model: str | None = None
+    safety_tier: int = UNKNOWN_TIER
+
+
+def adapt(
+    tier: int | None,
+    *,
+    module: str | None = None,
+    domain: str | None = None,
+    thresholds: object = None,
+    care: Care | None = None,
+) -> AdaptiveSettings:
+    """The settings for a project of that tier (None: unknown, which is 2); `thresholds` is the workflow's own, `care`
+    what a human has said about it, which counts more than both."""
+    own = UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)
+    known = care.tier if care is not None else own
+    given = thresholds if isinstance(thresholds, Mapping) else {}
+    default = ConfidenceThresholds()
+    settings = AdaptiveSettings(
+        tier=known,
+        batch=care.values[BATCH] if care is not None else batch_size(known),
+        automation="aggressive" if known < 2 else "balanced" if known == 2 else "conservative",
+        checkpoints="minimal" if known < 2 else "regular" if known == 2 else "frequent",
+        confidence=ConfidenceThresholds(_number(given, "high", default.high), _number(given, "medium", default.medium)),
+        automatic_from=_number(given, "automatic", 80.0),
+        domain=domain,
+        module=module,
+        safety_tier=max(own, care.lasting_tier) if care is not None else own,
+        max_model=given["max_model"] if given.get("max_model") in CLASSES else None,
+    )
+    confidence = care.values.get(CONFIDENCE) if care is not None else None
+    if confidence is not None:
+        settings = replace(settings, automatic_from=float(confidence))
+    if module == "bmb":
+        settings = replace(settings, bmb=menu_participation_engine.Thresholds.of(given))
+    gates = REGULATED.get((domain or "").strip().lower(), ())
+    most = batch_size(UNKNOWN_TIER)
+    if gates and most is not None and (settings.batch is None or settings.batch > most):
+        # Nothing runs through unseen in a regulated domain, whatever anybody says.
+        settings = replace(settings, batch=most, checkpoints="regular")
+    return replace(settings, gates=gates)
+
+
+def _number(given: Mapping[str, Any], name: str, otherwise: float) -> float:
+    value = given.get(name)
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 100
+    return float(value) if usable and value is not None else otherwise

@@ -1,0 +1,173 @@
+"""What a human says about care, taken up by the run: at each turn, and in answers to its questions (BMAD-7.1, 7.2).
+
+An answer may be such a wish and nothing else ("use tier 3" to a checkpoint): it is kept for the session, and the same
+question is asked again. An answer to a question of the agent goes to the agent as it is; only its inline modifier is
+ours. What nobody can switch off is refused, wherever it stands.
+
+Menus are put to a human no faster than a human can take them (FR55, FR56, BMAD-7.6; `menu_rate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from interlock.clock import iso, seconds
+from interlock.errors import InvalidRequest
+from interlock.model.json import Json
+from interlock.workflow.engine import questions
+from interlock.workflow.engine.adaptive_settings import AdaptiveSettings, Care, adapt
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.effects import Pending
+from interlock.workflow.menus.options import Option
+from interlock.workflow.preferences import menu_rate, overrides, safety
+from interlock.workflow.preferences.menu_rate import Admission
+from interlock.workflow.preferences.overrides import PROFILE, Blocked, Override
+from interlock.workflow.state.document import StepId, Waiting
+
+FREE = frozenset({"question", "preflight"})
+"""Answers to these are for the agent, or values: a wish among them is not meant for us."""
+LATER = frozenset({"checkpoint", "oversight"})
+"""The operation that an answer to these is about is the step that follows."""
+
+
+def care(run: RunContext) -> Care:
+    """How careful to be, as was said in the session and at the beginning of the run."""
+    shared = run.session.get(overrides.KEY) or {}
+    named = any(PROFILE in one for one in (shared, run.state.plan.said))
+    return overrides.in_force(run.state, shared, run.observe("profiles", run.profiles) if named else {})
+
+
+def settings(run: RunContext, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
+    """See `UserWishes`."""
+    plan = run.state.plan
+    return adapt(plan.tier, module=run.workflow.module, domain=plan.domain, thresholds=thresholds, care=care(run))
+
+
+def overridden(run: RunContext) -> bool:
+    """See `UserWishes`."""
+    return care(run).overridden
+
+
+def look(run: RunContext) -> None:
+    """Log what is in force where it is not what it was, and refuse what the configuration wants to switch off."""
+    state = run.state
+    if state.current_step is None:
+        return  # What kind of project it is, is not known yet.
+    here = care(run)
+    now = here.as_dict() if here.overridden else {}
+    if now != state.care:
+        state.care = now
+        run.decide(Decision("override", here.text, "as was said" if now else "what was said is taken back", by="human"))
+        run.event("workflow.adjusted", in_force=here.as_dict(), said=[one["text"] for one in now.values()])
+    for what in safety.in_settings(dict(run.given_thresholds)):
+        if run.tried.setdefault(f"blocked/{what}", 0) == 0:
+            run.tried[f"blocked/{what}"] = 1
+            error = safety.refusal(what, what, "the configuration of this workflow")
+            run.decide(Decision("override", error.code, error.message))
+            run.event("workflow.override_blocked", what=what, error=error.code, message=error.message)
+
+
+async def heard(run: RunContext, waiting: Waiting, text: str, by: str) -> str | None:
+    """What is left of an answer without what it says about care; None where it was nothing else, and the question is
+    asked again."""
+    word, left = overrides.inline(text)
+    if word is not None:
+        await _about_one(run, word, waiting, by)
+        if not left:
+            _again(run, waiting, text, f"Noted: {word}, for this.")
+            return None
+        text = left
+    # One of a menu's own options is meant as that, whatever else it might mean.
+    options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
+    chooses = questions.choose(text, options) is not None
+    said = None if waiting.purpose in FREE or chooses else overrides.understood(text)
+    if said is None:
+        return text
+    _again(run, waiting, text, await _taken(run, said, by))
+    return None
+
+
+async def counted(run: RunContext, waiting: Waiting, text: str) -> None:
+    """A human has answered something: a menu gets its answer, anything else begins the count of menus again."""
+    if waiting.purpose == "menu":
+        id = run.state.workflow_id
+        run.session = await run.desk.change_session(lambda document: menu_rate.answered(document, text, run=id))
+    elif menu_rate.counting(run.session):
+        run.session = await run.desk.change_session(menu_rate.spoke)
+
+
+async def admit(run: RunContext, menu: Pending) -> str | None:
+    """Wait until the menu may be put to a human: its place among the others of the session is taken in one transaction.
+    What they have to acknowledge before it, where too many have come in a row."""
+    found: list[Admission] = []
+    limits, id, step = run.limits, run.state.workflow_id, run.record.id
+
+    def enter(document: Json) -> None:
+        now = seconds(run.desk.now())
+        found[:] = [menu_rate.admit(document, now, interval=limits.menu_interval, most=limits.menu_pause)]
+        if not found[0].pause:
+            menu_rate.presented(document, " / ".join(menu.options), run=id, step=step, at=iso(now + found[0].wait))
+
+    run.session = await run.desk.change_session(enter)
+    admission = found[0]
+    if admission.pause:
+        run.event("workflow.rate_limited", reason=menu_rate.PAUSE_REASON, menus=len(admission.recent))
+        return f"{menu_rate.summary(admission.recent)}\n\nTake your time. Go on with the next one? (continue / stop)"
+    if admission.wait > 0:
+        run.event("workflow.rate_limited", reason=menu_rate.INTERVAL_REASON, seconds=round(admission.wait, 3))
+        await anyio.sleep(admission.wait)
+    return None
+
+
+async def _taken(run: RunContext, said: tuple[Override, ...] | Blocked, by: str) -> str:
+    """Keep what was said, and answer what it came to."""
+    if isinstance(said, Blocked):
+        run.event("workflow.override_blocked", what=said.text, error=said.code, message=said.error.message)
+        run.decide(Decision("override", said.code, said.error.message, by="human"))
+        return f"{said.error.message} ({said.code})"
+    at = run.desk.now()
+    try:
+        overrides.check(said, run.profiles())
+    except InvalidRequest as error:
+        return error.message
+
+    def keep(document: Json) -> None:
+        overrides.apply(document, said, at=at, by=by)
+        menu_rate.spoke(document)
+
+    run.session = await run.desk.change_session(keep)
+    here = care(run)
+    left = overrides.unheard(said, here)
+    look(run)
+    return f"Noted: {here.text}." + (f" {left}." if left else "")
+
+
+async def _about_one(run: RunContext, word: str, waiting: Waiting, by: str) -> None:
+    """An inline modifier: it counts for the step that the answer is about."""
+    step: StepId | None = run.state.current_step
+    if waiting.purpose in LATER:
+        step = waiting.data.get("next", step)
+    at, id = run.desk.now(), run.state.workflow_id
+    run.session = await run.desk.change_session(
+        lambda document: overrides.apply_inline(document, id, word, step, at=at, by=by)
+    )
+
+
+def _again(run: RunContext, waiting: Waiting, text: str, noted: str) -> None:
+    """The same question once more, below what was noted. What was said is no answer to it."""
+    state = run.state
+    before = next((one for one in state.asked if one["key"] == waiting.key), {})
+    before["adjusted"] = text[:200]
+    run.event("workflow.answered", purpose="override", answer=text[:500], by="human")
+    options = " / ".join(one.partition(":")[0] for one in waiting.options)
+    shown = f"{noted}\n\n{waiting.text}" + (f"\n\n({options})" if options and options not in waiting.text else "")
+    entry = run.ask(
+        waiting.purpose, questions.kind_of(waiting.purpose), shown, waiting.options,
+        about=state.step(before["step"]) if before.get("step") is not None else None,
+        known_by=str(before.get("text", waiting.text)), shown=waiting.text, data=waiting.data,
+    )  # fmt: skip
+    entry["fingerprint"] = before.get("fingerprint", entry["fingerprint"])

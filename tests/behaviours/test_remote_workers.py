@@ -1,0 +1,592 @@
+"""Workers on another machine: a process with a home and clones of its own, which shares nothing with the team's home
+but the verbs, here or over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.clock import seconds
+from interlock.errors import InvalidRequest, InvalidTransition, StaleRun
+from interlock.model.task import Task
+from tests.agents.acting import acp_member
+from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running, until
+from tests.behaviours.repository import Repository
+from tests.network import FAKETIME, NGINX, Link, Nginx
+from tests.surfaces.http.harness import Server
+
+pytestmark = pytest.mark.long
+
+Machine = Callable[..., Runner]
+
+
+@pytest.fixture
+def repository(place: Place) -> Repository:
+    """The user's repository, in the directory to work in."""
+    return Repository(place.work)
+
+
+@pytest.fixture
+def machine(place: Place) -> Iterator[Machine]:
+    """Starts a worker on "another machine"; its process."""
+    started: list[Runner] = []
+
+    def start(
+        name: str, server: Server | None = None, url: str | None = None, home: str = "", within: Sequence[str] = (),
+        **options: Any,
+    ) -> Runner:  # fmt: skip
+        at = {"server": place.home.path}
+        if server is not None:
+            at = {"server": url or server.url, "token": server.tokens.create(name, role="machine", team="crew")[1]}
+        started.append(Runner(str(place.path / (home or name)), {**at, "name": name, **options}, within))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one._process.poll() is None:
+            one.send(signal.SIGCONT)
+        one.end()
+
+
+@pytest.fixture
+def serve(place: Place) -> Iterator[Callable[..., Server]]:
+    """Starts `interlock up` in the home of the team."""
+    made: list[Server] = []
+
+    def start(port: int = 0) -> Server:
+        made.append(Server(Path(place.home.path), port=port))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+class Way:
+    """A way to a server, which can be cut and mended."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._whole = True
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._whole = False
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._whole = True
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                if not self._whole:
+                    near.close()
+                    continue
+                far = socket.create_connection((self._server.host, self._server.port))
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+
+@pytest.fixture
+def way() -> Iterator[Callable[[Server], Way]]:
+    """Makes ways to servers."""
+    made: list[Way] = []
+
+    def make(server: Server) -> Way:
+        made.append(Way(server))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def stage(place: Place, tasks: dict[str, Any], members: dict[str, Any] | None = None, **more: Any) -> None:
+    place.stage(tasks, members or {"ada": SHELL}, isolation="worktree", **more)
+
+
+def reaches(place: Place, key: str, state: str) -> Task:
+    until(lambda: place.task(key).state == state, 120.0)
+    return place.task(key)
+
+
+def left(place: Place, name: str) -> list[str]:
+    return sorted(one.name for one in (place.path / name / "work" / "runs").iterdir())
+
+
+def beaten(place: Place, name: str) -> str:
+    """When a worker was last heard of."""
+    return next(one.beat_at for one in place.team.workers() if one.name == name)
+
+
+def leased_for(place: Place, name: str, seconds: float) -> None:
+    """Let leases last so many seconds from now on; return when the worker knows it."""
+    place.team.configure({"heartbeat_ttl": seconds})
+    for _ in range(2):  # One beat may have been under way.
+        before = beaten(place, name)
+        until(lambda before=before: beaten(place, name) != before, 120.0)
+
+
+def test_a_task_is_done_verified_and_merged_from_elsewhere(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    before = repository.untouchable()
+    run = "echo four >> story.txt; pwd > where; echo said"
+    stage(place, {"one": {"run": run, "verify": "grep four story.txt", "labels": ["gpu"]}})
+    second = place.team.create_task("after it", run="cat story.txt > copy", blocked_by=["one"])
+    far = machine("far", labels=["gpu"])
+    task = reaches(place, "one", "done")
+    until(lambda: place.team.task(second.id).state == "done")
+    assert task.check is not None and task.check["passed"] and task.check["merged"]
+    assert repository.show("interlock/crew", "copy").endswith("four")
+    assert repository.show("interlock/crew", "where").startswith(str(place.path / "far" / "work" / "runs"))
+    assert place.log("one") == "said\n"
+    until(lambda: repository.branches() == ["interlock/crew", "main"])
+    assert repository.untouchable() == before
+    place.team.set_worker("far", "draining")
+    assert far.hears("ended: drained") and far.wait() == 0
+    assert left(place, "far") == []
+    (worker,) = place.team.workers()
+    assert worker.name == "far" and worker.ended_at is not None and not worker.holds
+
+
+def test_findings_of_its_check_come_back_to_an_agent_elsewhere(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    agent = place.program("agent", "open('a', 'a').write('x'); say('done so far')")
+    stage(place, {"one": {"subject": "Write two", "verify": "grep xx a"}}, {"ada": agent})
+    machine("far")
+    task = reaches(place, "one", "done")
+    assert task.rounds == 1 and task.run == 1 and repository.show("interlock/crew", "a") == "xx"
+    kinds = [one.type for one in place.team.events()[0] if one.task_id == task.id]
+    assert kinds.count("verify.finished") == 2 and kinds.count("task.claimed") == 1
+
+
+def test_an_agent_elsewhere_can_ask_a_person(place: Place, repository: Repository, machine: Machine) -> None:
+    source = """
+        if 'blue' in prompt:
+            open('colour', 'w').write('blue')
+        else:
+            open('begun', 'w').write('yes')
+            say('{"status": "AWAITING_RESPONSE", "output": "Which colour?"}')
+        """
+    stage(place, {"one": {"subject": "Paint", "verify": "cat colour begun"}}, {"ada": place.program("agent", source)})
+    machine("far")
+    reaches(place, "one", "awaiting-response")
+    place.team.reply("one", "blue")
+    task = reaches(place, "one", "done")
+    assert task.run == 2
+    assert repository.show("interlock/crew", "begun") == "yes", "the second run goes on from what the first delivered"
+
+
+def test_what_another_machine_did_is_merged_in_order_with_what_is_done_here(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    tasks = {f"t{n}": {"run": f"echo {n} > f{n}", "labels": ["gpu"] if n % 2 else []} for n in range(4)}
+    stage(place, {**tasks, "all": {"run": "cat f0 f1 f2 f3 > all", "blocked_by": list(tasks)}})
+    machine("far", labels=["gpu"])
+    with place.runner(endless=True):
+        reaches(place, "all", "done")
+    assert repository.show("interlock/crew", "all").split() == ["0", "1", "2", "3"]
+    assert len(repository.log("interlock/crew")) == 6, "each is merged once"
+
+
+HANGS = "echo $$ >> {work}/pids; echo half > half; while [ ! -e {work}/go ]; do sleep 0.05; done; echo run > result"
+
+
+def hanging(place: Place) -> dict[str, Any]:
+    return {"run": HANGS.format(work=place.work), "labels": ["far"]}
+
+
+FAR = {"labels": ["far"]}
+
+
+@pytest.mark.parametrize("fault", ["killed", "suspended", "cut off"])
+def test_the_run_of_a_worker_that_is_gone_is_taken_up_elsewhere_and_its_branch_kept(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server],
+    way: Callable[[Server], Way], fault: str,
+) -> None:  # fmt: skip
+    stage(place, {"one": hanging(place)})
+    server = serve()
+    between = way(server)
+    first = machine("first", server, between.url, **FAR)
+    place.wait_for("pids")
+    (pid,) = pids(place, "pids")
+    leased_for(place, "first", 15)
+    match fault:
+        case "killed":
+            first.kill()
+        case "suspended":
+            first.send(signal.SIGSTOP)
+        case _:
+            between.cut()
+            assert first.hears("its lease is over")
+            until(lambda: not running(pid))
+    # By the clock of the home alone: it sees nothing of that machine but its beats.
+    follow(place.team, lambda event: event.type == "task.recovered")
+    place.team.configure({"heartbeat_ttl": 300})  # A busy machine must not take it from the second as well.
+    machine("second", server, **FAR)
+    until(lambda: len(place.lines("pids")) == 2)
+    assert place.task("one").run == 2
+    match fault:
+        case "killed":
+            machine("first", server, **FAR)  # It is started again: what it had done is delivered.
+        case "suspended":
+            first.send(signal.SIGCONT)
+        case _:
+            between.mend()
+    branch = f"interlock-work/crew/{place.task('one').id}.1"
+    until(lambda: branch in repository.branches())
+    assert repository.show(branch, "half") == "half"
+    until(lambda: left(place, "first") == [] and not running(pid))
+    (place.work / "go").touch()
+    task = reaches(place, "one", "done")
+    assert task.run == 2 and repository.show("interlock/crew", "result") == "run"
+    assert repository.log("interlock/crew")[0].startswith(f"Merge {task.id}")
+    assert branch in repository.branches() and len(repository.log("interlock/crew")) == 2
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    """A link to another host."""
+    try:
+        made = Link()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespace can be made here: {error}")
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(NGINX is None or shutil.which("openssl") is None, reason="needs nginx and openssl")
+def test_a_worker_on_another_host_whose_network_falls_silent_overwrites_nobody_and_delivers_through_nginx(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server], link: Link,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    big = "head -c 3000000 /dev/urandom > big; "
+    stage(place, {"one": {"run": big + HANGS.format(work=place.work), "labels": ["far"]}})
+    monkeypatch.setenv("INTERLOCK_HTTP_PROXIES", "127.0.0.1")
+    monkeypatch.setenv("INTERLOCK_HTTP_HOSTS", link.near)
+    server = serve()
+    proxy = Nginx(tmp_path / "nginx", server.url, link.near)
+    try:
+        monkeypatch.setenv("SSL_CERT_FILE", str(proxy.certificate))
+        first = machine("first", server, proxy.url, within=link.within, **FAR)
+        until((place.work / "pids").exists, 120.0)
+        (pid,) = pids(place, "pids")
+        leased_for(place, "first", 10)
+        link.silence()
+        assert first.hears("its lease is over")
+        until(lambda: not running(pid))
+        follow(place.team, lambda event: event.type == "task.recovered")
+        place.team.configure({"heartbeat_ttl": 300})
+        machine("second", server, **FAR)
+        until(lambda: len(place.lines("pids")) == 2, 120.0)
+        link.mend()
+        branch = f"interlock-work/crew/{place.task('one').id}.1"
+        until(lambda: branch in repository.branches(), 180.0)
+        assert repository.git("cat-file", "-s", f"{branch}:big").strip() == "3000000"
+        (place.work / "go").touch()
+        task = reaches(place, "one", "done")
+        assert task.run == 2 and repository.show("interlock/crew", "result") == "run"
+        assert branch in repository.branches() and len(repository.log("interlock/crew")) == 2
+    finally:
+        proxy.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(FAKETIME is None, reason="needs faketime")
+@pytest.mark.parametrize("by", ["-1h", "+1h"])
+def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_run_by_the_clock_of_the_home(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server], by: str
+) -> None:
+    stage(place, {"one": hanging(place)})
+    place.team.configure({"heartbeat_ttl": 20})
+    machine("wrong", serve(), within=(str(FAKETIME), "-f", by), **FAR)
+    until((place.work / "pids").exists)
+    begun = beaten(place, "wrong")
+    until(lambda: seconds(beaten(place, "wrong")) > seconds(begun) + 20, 90.0)
+    (place.work / "go").touch()
+    task = reaches(place, "one", "done")
+    assert task.run == 1, "its lease was renewed, and is not over"
+    (run,) = place.team.runs(task.id)
+    assert abs(seconds(str(run.ended_at)) - time.time()) < 1800, "times are the home's"
+
+
+def test_workers_that_share_a_home_leave_each_others_runs_alone(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    stage(place, {"one": hanging(place), "two": {"run": "echo two > two", **FAR}}, {"ada": SHELL, "ben": SHELL})
+    machine("first", **FAR)
+    place.wait_for("pids")
+    (pid,) = pids(place, "pids")
+    machine("second", home="first", **FAR)
+    reaches(place, "two", "done")
+    assert running(pid), "what lies there is no run of a killed worker"
+    (place.work / "go").touch()
+    assert reaches(place, "one", "done").run == 1
+    until(lambda: left(place, "first") == [])
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_workers_of_several_teams_share_what_their_machine_may_do(
+    place: Place, repository: Repository, machine: Machine, limit: int
+) -> None:
+    stage(place, {"one": hanging(place)})
+    plan = {"team": "other", "workdir": "work", "isolation": "worktree", "members": {"ada": SHELL}}
+    file = place.path / "other.yaml"
+    file.write_text(json.dumps({**plan, "tasks": {"two": {"run": "echo two > two", **FAR}}}))
+    place.home.stage(str(file))
+    other = place.home.team("other")
+    for team in (place.team, other):
+        team.configure({"heartbeat_ttl": 20})
+    (place.path / "shared").mkdir()
+    (place.path / "shared" / "settings.json").write_text(json.dumps({"machine_parallel": limit}))
+
+    def beaten_by_the_other() -> str | None:
+        return next((one.beat_at for one in other.workers() if one.name == "second"), None)
+
+    machine("first", home="shared", parallel=2, **FAR)
+    place.wait_for("pids")
+    machine("second", home="shared", team="other", **FAR)
+    assert other.task("two").id == place.task("one").id, "runs of one id do not get into each other's way"
+    if limit:
+        for _ in range(2):
+            before = beaten_by_the_other()
+            until(lambda before=before: beaten_by_the_other() != before)
+        assert other.task("two").state == "ready", "it looks for work with each beat, and there is no place"
+    else:
+        until(lambda: other.task("two").state == "done")
+        assert place.task("one").state == "in-progress"
+    (place.work / "go").touch()
+    until(lambda: other.task("two").state == "done")
+    assert reaches(place, "one", "done").run == 1
+
+
+def test_a_server_that_is_restarted_loses_no_run_and_much_is_carried_in_pieces(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server]
+) -> None:
+    (place.work / "much").write_bytes(os.urandom(5_000_000))
+    repository.git("add", "much")
+    repository.git("commit", "--quiet", "--message", "much")
+    run = "cat much much > more; head -c 5000000 /dev/urandom >> more; " + HANGS.format(work=place.work)
+    stage(place, {"one": {"run": run, "verify": "grep run result", "labels": ["far"]}})
+    server = serve()
+    machine("far", server, **FAR)
+    place.wait_for("pids")
+    server.kill()
+    (place.work / "go").touch()
+    serve(server.port)
+    task = reaches(place, "one", "done")
+    assert task.run == 1 and task.check is not None and task.check["passed"]
+    assert len(repository.git("cat-file", "-p", "interlock/crew:result")) > 0
+    assert repository.git("cat-file", "-s", "interlock/crew:more").strip() == "15000000"
+    until(lambda: left(place, "far") == [])
+
+
+def test_running_work_is_cancelled_from_anywhere(place: Place, repository: Repository, machine: Machine) -> None:
+    stage(place, {"one": hanging(place)})
+    machine("far", **FAR)
+    place.wait_for("pids")
+    place.team.cancel("one")
+    until(lambda: left(place, "far") == [])
+    follow(place.team, lambda event: event.type == "task.transitioned" and event.payload["to"] == "cancelled")
+    assert place.task("one").state == "cancelled"
+
+
+def test_a_report_of_a_run_that_was_superseded_is_refused(place: Place, repository: Repository) -> None:
+    from interlock.app.running import Result
+
+    stage(place, {"one": {"run": "true"}})
+    process = "far|boot|7|9"
+    name = place.team.worker_on(process).name
+    offer = place.team.work_offer(name, process)
+    assert offer is not None and place.team.work_offer(name, process) is None, "ada is at work"
+    assert place.team.worker_beat(name, process, 0.5, {offer.session: "hello"}).lost == []
+    assert place.team.workers()[0].holds == [offer.task_id]
+    place.team.cancel("one")
+    assert place.team.worker_beat(name, process, 0.5, {offer.session: ""}).lost == [offer.session]
+    with pytest.raises(StaleRun):
+        place.team.work_reported(offer.task_id, "run:nobody", offer.base, Result("ended", "", 0, None, 1.0))
+    with pytest.raises(InvalidTransition, match="cancelled"):
+        place.team.work_reported(offer.task_id, offer.session, offer.base, Result("ended", "", 0, None, 1.0))
+    assert place.log("one") == "hello"
+
+
+def test_a_beat_only_looks_and_many_workers_rest_longer(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "true"}, "two": {"run": "true", "labels": ["gpu"]}})
+    began = time.time()
+    for n in range(40):
+        place.team.worker_on(f"far~{n}|boot|7|9", name=f"w{n}")
+    found = place.team.worker_beat("w0", "far~0|boot|7|9", 0.5, {})
+    assert found.work and found.rest == 2.0, "all together send 20 a second"
+    assert 299 - (time.time() - began) < found.lease <= 300, "it counts from what was written of it last"
+    offer = place.team.work_offer("w0", "far~0|boot|7|9")
+    assert offer is not None and place.team.workers()[0].host == "far"
+    head = place.team.head()
+    for _ in range(3):
+        found = place.team.worker_beat("w0", "far~0|boot|7|9", 0.5, {offer.session: "said\n"})
+        assert (found.work, found.lost) == (False, [])
+    assert place.team.head() == head and place.log("one") == "said\n" * 3
+    place.team.configure({"heartbeat_ttl": 1})
+
+    def written() -> bool:
+        place.team.worker_beat("w0", "far~0|boot|7|9", 0.5, {offer.session: ""})
+        return any(event.type == "run.heartbeat" for event in place.team.events(head)[0])
+
+    until(written)
+
+
+def test_a_team_without_worktrees_has_no_workers_elsewhere(place: Place) -> None:
+    place.stage({"one": {"run": "true"}})
+    with pytest.raises(InvalidRequest, match="isolation"):
+        place.team.worker_on("far|boot|7|9")
+
+
+def test_the_command_works_for_a_home_elsewhere(
+    place: Place, repository: Repository, serve: Callable[..., Server], tmp_path: Path
+) -> None:
+    stage(place, {"one": {"run": "echo x > y; echo said", "labels": ["gpu"]}})
+    server = serve()
+    made = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "--team", "crew", "--json"]
+    secret = json.loads(subprocess.check_output([*made, "token", "create", "--machine", "ci-1"]))["token"]
+    words = ["work", "--url", server.url, "--members", "ada", "--labels", "gpu", "--json"]
+    command = [sys.executable, "-m", "interlock.surfaces.cli", *words, "--home", str(tmp_path / "far")]
+    environment = {**os.environ, "INTERLOCK_TOKEN": secret}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
+        reaches(place, "one", "done")
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert json.loads(out) == {"team": "crew", "ended": "interrupted"}
+    assert "said" in said
+
+
+NIGHT = """
+import json, os, pathlib, sys, time
+prompt = sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read()
+place = pathlib.Path({place!r})
+name = json.loads((place / "keys.json").read_text())[os.environ["INTERLOCK_TASK"]]
+with open(name, "a") as file:
+    file.write(name + "\\n")
+if "/first/" in os.getcwd():
+    pathlib.Path("half").write_text(name)
+    with open(place / "held", "a") as file:
+        file.write(name + "\\n")
+    while True:
+        time.sleep(1)
+print("Written:", name)
+"""
+
+
+def at_night(place: Place) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The members of a night, two that speak ACP and two plain programs, and the tasks: one cannot be done."""
+    player = place.path / "player.py"
+    player.write_text(NIGHT.format(place=str(place.path)))
+    turn = [{"run": [sys.executable, str(player), "{prompt}"]}, {"say": "Written."}]
+    members = {name: acp_member(place.path, name, turns=[turn]) for name in ("ada", "cleo")}
+    members |= {name: {"agent": {"command": [sys.executable, str(player)]}} for name in ("ben", "dan")}
+    needs: dict[str, list[str]] = {
+        **{f"{member}-{n}": [] for n in (1, 2) for member in members}, "joined": ["ada-1", "ben-1"],
+        "last": ["joined", "cleo-2", "dan-2"], "impossible": [], "never": ["impossible"],
+    }  # fmt: skip
+    names = list(members)
+    tasks = {
+        key: {
+            "subject": f"Write {key}", "assignee": key.split("-")[0] if "-" in key else names[n % 4],
+            "blocked_by": blockers, "labels": ["far"],
+            "verify": "false" if key == "impossible" else f"test `cat {key}` = {key}",
+        }
+        for n, (key, blockers) in enumerate(needs.items())
+    }  # fmt: skip
+    return members, tasks
+
+
+@pytest.mark.timeout(900)
+def test_a_night_over_two_workers_of_which_one_is_cut_off_merges_all_that_can_be_and_nothing_twice(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server], way: Callable[[Server], Way]
+) -> None:
+    members, tasks = at_night(place)
+    stage(place, tasks, members)
+    keys = {task.id: str(task.plan_key) for task in place.team.tasks()}
+    (place.path / "keys.json").write_text(json.dumps(keys))
+    possible = sorted(set(tasks) - {"impossible", "never"})
+    server = serve()
+    between = way(server)
+    first = machine("first", server, between.url, parallel=2, **FAR)
+    begun = place.path / "held"
+    until(lambda: begun.exists() and len(begun.read_text().split()) == 2, 120.0)
+    held = begun.read_text().split()
+    second = machine("second", server, parallel=2, **FAR)
+    until(lambda: any(one.name == "second" and one.holds for one in place.team.workers()), 120.0)
+
+    leased_for(place, "first", 10)  # For a moment: a busy machine must not take them from the second, too.
+    between.cut()
+    assert first.hears("its lease is over")
+    for key in held:
+        id = place.task(key).id
+        follow(place.team, lambda event, id=id: event.type == "task.recovered" and event.task_id == id)
+    away = place.team.set_worker("first", "draining")
+    assert away.alive is False and away.ended_at is None
+    place.team.configure({"heartbeat_ttl": 300})
+    until(lambda: {key for key, state in place.states().items() if state == "done"} == set(possible), 240.0)
+    until(lambda: place.states()["impossible"] in ("deadletter", "blocked", "failed"), 120.0)
+
+    between.mend()
+    kept = {key: f"interlock-work/crew/{place.task(key).id}.1" for key in held}
+    until(lambda: set(kept.values()) <= set(repository.branches()), 120.0)
+    for key, branch in kept.items():
+        assert repository.show(branch, "half") == key, "what was under way is kept"
+    assert first.hears("ended: drained")
+    place.team.set_worker("second", "draining")
+    assert second.hears("ended: drained")
+    assert left(place, "first") == [] and left(place, "second") == []
+    ended = {one.name for one in place.team.workers() if one.ended_at is not None}
+    assert {"first", "second"} <= ended
+
+    assert place.states()["never"] == "backlog"
+    assert sorted(repository.files("interlock/crew")) == sorted([".gitignore", "story.txt", *possible])
+    for key in possible:
+        task = place.task(key)
+        assert task.check is not None and task.check["passed"] and task.check["merged"], key
+        assert repository.show("interlock/crew", key) == key, "written once, by one run"
+    merged = [line.split(":")[0] for line in repository.log("interlock/crew")[:-1]]
+    assert len(merged) == len(possible) == len(set(merged)), "each is merged once"
+    ends = [event.task_id for event in place.team.events()[0] if event.payload.get("to") == "done"]
+    assert sorted(keys[str(id)] for id in ends) == possible
+    assert all(place.task(key).run > 1 for key in held)
+    report = place.team.doctor()
+    assert report.healthy, report.findings

@@ -1,0 +1,31 @@
+"""Eight clients at once: what they were told is judged, when nothing fails, and when everything below them does."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.history.faults import KINDS, POOLER
+from tests.history.harness import storm
+
+OPERATIONS = 100_000
+"""Of a whole storm, over all kinds of ledger together."""
+
+
+@pytest.mark.long
+def test_a_calm_team_is_told_the_truth() -> None:
+    """Also the judge of planted bugs (`make mutants`), so it is short and has everything in it."""
+    report = storm(operations=700, seconds=200, seed=1, where="calm")
+    assert report.problems == [] and report.outcomes["done"] > 300, report
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("where", KINDS)
+def test_a_team_is_told_the_truth_whatever_fails(where: str, dose: float) -> None:
+    if where == "pgbouncer" and POOLER is None and not os.environ.get("CI"):
+        pytest.skip("pgbouncer is not installed")
+    seed = int.from_bytes(os.urandom(3), "big")
+    report = storm(round(OPERATIONS * dose / len(KINDS)), seconds=160 * dose, seed=seed, where=where)
+    print(report)
+    assert report.problems == []
