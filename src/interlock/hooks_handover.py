@@ -1,7 +1,7 @@
 """Handing mail over to a session that the ledger knows: the second half of the hooks' short start.
 
 Nothing here is new: the statements are those of the ledger's rows (`storage.sql.delivery`), the amounts those of
-the mailbox (`core.batch`), the text that of a message (`model.markup`), and the two commits those of decision 5. What
+the mailbox and the text that of a message (both `model.handover`), and the two commits those of decision 5. What
 needs more (a session that begins, the lead's report, mail in the hands of another process, a run around us, a ledger
 that is busy) is not begun here, but left to the rest of Interlock.
 """

@@ -16,6 +16,8 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+
 SQL_MODULES = ("interlock.storage.", "interlock.storage.", "interlock.memory.", "interlock.memory.",
                "interlock.hooks_", "interlock.agents.usage")  # fmt: skip
 LONGEST_FUNCTION, LARGEST_MODULE, MOST_POSITIONAL = 60, 600, 8
+NAMED = re.compile(r"(?<=`)[a-z_]+(?:\.[a-z_]+)+(?=`)|[\w/]+\.py\b")
+"""The name of a module in a docstring, or its file."""
 SLEEPERS = {"time", "asyncio", "anyio", "trio"}
 
 
@@ -121,6 +123,32 @@ def test_no_two_classes_have_the_same_name() -> None:
                 places[node.name].append(source.at(node))
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert not twice, f"give one of them another name: {twice}"
+
+
+def test_a_docstring_names_no_module_that_does_not_exist() -> None:
+    ours = {source.module: source for source in files()}
+    rooms = {name.split(".")[1] for name in ours if "." in name}
+    # An event, a setting or a file may look like a module's name; then the code has it as a text.
+    known = {str(node.value) for source in files() for node in texts(source)}
+    paths = [path.relative_to(ROOT).as_posix() for path in (*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"))]
+
+    def exists(name: str) -> bool:
+        if name.endswith(".py"):
+            return any(f"/{path}".endswith(f"/{name}") for path in paths)
+        room, _, rest = name.removeprefix("interlock.").partition(".")
+        within = (one for one in ours if f"{one}.".startswith(f"interlock.{room}."))
+        word = re.compile(rf"\b{rest.partition('.')[0]}\b")
+        return room not in rooms or any(word.search(f"{one} {ours[one].text}") for one in within)
+
+    missing = [
+        f"{source.name}: {name}"
+        for source in files()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Module | ast.ClassDef | Function)
+        for name in NAMED.findall(ast.get_docstring(node) or "")
+        if name not in known and not exists(name)
+    ]
+    assert not missing, f"name what is there: {missing}"
 
 
 def test_every_verb_of_the_application_is_documented() -> None:

@@ -7,8 +7,7 @@ be opened because of its disk, its mode or its version holds everything that was
 
     team.py        one team, and all teams of a home
     invariants.py  what must hold between the rows of a ledger
-    files.py       the files beside a ledger: mirror, leftovers, permissions, backups
-    adopt.py       edits by hand, taken over into the ledger
+    files.py       the files beside a ledger: mirror, leftovers, permissions, backups, edits by hand
     home.py        the home itself
 """
 

@@ -1,10 +1,9 @@
 """`interlock join` and `leave`: a project's agent program gets our hooks and MCP entry, and gives them back.
 
-plugin.py    what the plugins of Claude Code and Codex hold, and whether a project loads one
-entries.py   which entries go into which files of which program
-inserting.py putting them in, so that the rest of the file stays as it is, to the byte
-restore.py   taking them out again; needs nothing but Python, and is laid beside the backup
-project.py   both verbs, with what git has to know
+plugin.py         what the plugins of Claude Code and Codex hold, and whether a project loads one
+entries.py        which entries go into which files of which program
+settings_text.py  putting them in and taking them out, so that the rest of the file stays as it is, to the byte
+project.py        both verbs, with what git has to know
 
 `HOOKS`, which every hook loads, says what happens in a program, by the names its hooks have for it (`Window.hear`).
 """

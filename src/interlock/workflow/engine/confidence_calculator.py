@@ -1,6 +1,6 @@
 """Confidence Calculator: how far the result of a step can be trusted, from up to five signals (BMAD-2b.11, FR19e–j).
 
-It judges results. Which menu may be answered is another question, with its own rule (`menu/selection.py`).
+It judges results. Which menu may be answered has a rule of its own (`menus.menu_participation_engine`).
 
 Order of the calculation (decision 27): the weighted average over the signals present; where they differ by more than
 30, the average weighted by priority too; the cap for a single source; the tier's adjustment; 0 to 100, one decimal.

@@ -313,7 +313,7 @@ OF_A_TURN = 8
 
 def collect(state: WorkflowState, closing: Closing, at: str) -> None:
     """Note what the agent says is worth knowing later, each thing once, in the form that it was asked for
-    (`memory.lesson`, FR33)."""
+    (`workflow.memory.lesson`, FR33)."""
     for one in closing.learned:
         text, solution = (" ".join(str(one.get(name) or "").split())[:LONG] for name in ("text", "solution"))
         added = [known for known in state.learned if (known.get("at"), known.get("kind")) == (at, one["kind"])]

@@ -4,7 +4,7 @@
       PreToolUse:
         - {matcher: "edit|Bash", command: "scripts/check.sh --fast", critical: true, timeout: 10}
       Stop:
-        - hooks: [{type: command, command: ["scripts/lint.py", "--all"]}]      # the nested form of Claude Code
+        - hooks: [{type: command, command: ["scripts/lint", "--all"]}]      # the nested form of Claude Code
 
 They stand in the frontmatter of a step or of the workflow, or in our overlay file (decision 34). This module turns them
 into `Hook`s and never raises: what cannot be read is a `Malformed` with file and line. Running them is

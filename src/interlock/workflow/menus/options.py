@@ -1,6 +1,6 @@
 """Options as they are written in one line: `[A] Label [P] Label`, `[C]ontinue`, `Approve [a], Edit [e]`, `(y/n/edit)`.
 
-Reading is by shape only; whether the line is a menu is decided in `recognition.py`, what a label means in `labels.py`.
+Reading is by shape only; whether the line is a menu is decided in `recognition.py`.
 
 What an option means, read from its label: letters mean nothing by themselves (decision 29).
 

@@ -1,7 +1,7 @@
 """What was learned of a project's wishes, brought together: later beats earlier, explicit beats implicit.
 
-Nothing here decides: `menu/selection.py` takes what it says into account, within the bounds of decision 28, and every
-decision that it changed says so (`decision_source: "learned_preference"`).
+Nothing here decides: `menus.menu_participation_engine` takes what it says into account, within the bounds of decision
+28, and every decision that it changed says so (`decision_source: "learned_preference"`).
 
 What can be learned of a person's wishes, as values: a choice in a situation, and what was said or seen about it.
 
