@@ -67,7 +67,9 @@ def test_a_check_that_somebody_else_ends_is_run_once_more(
 def test_a_check_that_is_always_ended_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.runner.verify.ENDED_WITH_US", 0.1)
     evidence = check("echo + >> runs; kill -TERM $PPID $$; true", tmp_path, stop_grace=0.1)
-    assert (evidence.passed, evidence.exit_code, (tmp_path / "runs").read_text()) == (False, -15, "+\n+\n")
+    assert (evidence.passed, (tmp_path / "runs").read_text()) == (False, "+\n+\n")
+    # Its supervisor may die of it before it has said that the command runs.
+    assert evidence.exit_code == -15 or "ended by somebody else while it was being started" in evidence.tail
 
 
 def test_a_verify_that_takes_too_long_is_ended_and_says_so(tmp_path: Path) -> None:
