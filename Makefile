@@ -3,6 +3,7 @@
 
 VENV   ?= .venv
 DOSE   ?= 1
+SEED   ?=
 CORES  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 # Many tests wait for processes, so two workers a core keep the machine busy.
 JOBS   ?= $(shell echo $$((2 * $(CORES))))
@@ -14,7 +15,7 @@ LIGHT  := $(VENV)/.installed-to-run
 TIER    = $(BIN)/python scripts/gate.py $@ -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test lint check bench metrics agents servers pooled long storm mutants wheel release-check constraints reference picture screenshots clean night week campaign fuzz
+.PHONY: help setup demo quick test lint check bench metrics programs pins pooled full storm mutants wheel release-check constraints reference picture screenshots clean night week campaign fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +63,7 @@ lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/reference.py --check
 
-check: quick test long ## everything that CI checks before it storms
+check: quick test full ## everything that CI checks
 
 bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses; --peers: beside other tools)
 	@$(BIN)/python -m bench $(ARGS)
@@ -70,21 +71,21 @@ bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses; -
 metrics: $(STAMP) ## print how large and how fragmented src/ is, and what everyday commands load and ask
 	@$(BIN)/python scripts/metrics.py
 
-agents: $(STAMP) ## install real agent programs into .agents/, for the tests with them (ARGS="gemini opencode")
-	@$(BIN)/python scripts/fetch_agents.py $(ARGS)
+programs: ## install the programs of others that tests drive, as pins/ says (ARGS="gemini opencode": those)
+	@python3 scripts/pinned.py $(ARGS)
 
-servers: $(STAMP) ## install the real memory servers into .agents/, for the tests with them
-	@$(BIN)/python scripts/fetch_memory_servers.py $(ARGS)
+pins: $(STAMP) ## move pins/ to the newest releases (ARGS="claude codex": those); a commit of its own
+	@$(BIN)/python scripts/pinned.py --move $(ARGS)
 
 pooled: $(STAMP) ## run the tests of ledgers on Debian's PostgreSQL, behind PgBouncer
 	@bash .ci/pooled $(TIER) -m "not storm" --timeout=300 -k "postgres or server or both" \
 	  tests/conformance tests/behaviours/test_postgres.py tests/simulation tests/crash $(ARGS)
 
-long: $(STAMP) ## run the tests of whole runs, with a browser and real programs (about twenty minutes)
-	@$(TIER) -m "long and not storm" --timeout=300 $(ARGS)
+full: $(STAMP) ## whole runs: a browser, programs of others (`make programs`), nights, small storms; a quarter of an hour
+	@DOSE=0.02 SEED=1 $(TIER) -m "(long and not storm) or dosed" --timeout=300 $(ARGS)
 
-storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
-	@DOSE=$(DOSE) $(TIER) -n $(CORES) -m storm --timeout=1800 $(ARGS)
+storm: $(STAMP) ## before a release: long storms of processes and random cases (DOSE=0.1 a tenth of them, SEED=7 the same)
+	@DOSE=$(DOSE) SEED=$(SEED) $(TIER) -n $(CORES) -m storm --timeout=1800 $(ARGS)
 
 mutants: $(STAMP) ## plant twenty bugs, one after the other, and see that a test finds each (ARGS=NAME chooses)
 	@$(BIN)/python -m tests.mutants $(ARGS)
@@ -104,14 +105,14 @@ fuzz: $(STAMP) ## look for texts that crash or hang what reads them, with atheri
 
 wheel: $(STAMP) ## build dist/*.whl
 	@rm -rf dist
-	@$(BIN)/python -m build --wheel --outdir dist .
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 release-check: $(STAMP) ## build what is published, install it in a clean environment, run demo and documentation there
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 constraints: $(STAMP) ## pin what CI installs into constraints.txt, from pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
-	printf 'hatchling>=1.20\neditables\n' | $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	printf 'editables\n' | $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	  --no-annotate --no-header --no-emit-options --extra dev -o constraints.txt pyproject.toml -
 	sed -i.bak '1i # What CI installs, pinned by hash: `make setup LOCKED=1`. Written by `make constraints` on Python 3.11.' \
 	  constraints.txt && rm constraints.txt.bak
@@ -127,5 +128,5 @@ screenshots: $(STAMP) ## take the pictures of the page that the documentation sh
 	@PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) .fuzz .agents .cache/peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
+	rm -rf $(VENV) .fuzz .pinned .cache/peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """What Interlock costs an agent that the runner drives: tokens at its model's endpoint, over a task of three requests.
 
-Each program of npm that is installed (`make agents`) does one task with a scripted model: a look at its directory,
+Each program of npm that is installed (`make programs`) does one task with a scripted model: a look at its directory,
 `task_complete`, and the last word. Counted is what is Interlock's own in each request body, at four bytes a token:
 tools, instructions, prompts and results. All of it travels again with every request.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.measure import Row, at_most
-from scripts import fetch_agents
+from scripts import pinned
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
 from tests.agents.real import enter
 from tests.behaviours.driving import Place
@@ -35,7 +35,7 @@ LOOKS = {
 def run() -> list[Row]:
     """One task by each agent that is installed."""
     rows = []
-    for name in filter(fetch_agents.is_there, LOOKS):
+    for name in filter(pinned.is_there, LOOKS):
         each = tokens(name)
         rows.append(Row(f"tokens of the first request, {name}", each[0], unit="tokens"))
         rows.append(

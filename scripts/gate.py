@@ -6,7 +6,12 @@
 A tier with more than three red tests is refused. Up to three are run once more, each alone and in a fresh process: what
 is red again is refused, what is green now is *flaky*. It is counted in the closing line, and written to `flakes.tsv`
 with the output of both runs; a test that was flaky twice is fixed or deleted. Tests whose coming and going is itself
-the finding are never run again: those of `ONCE`, and those marked `once`.
+the finding are never run again: those of `ONCE`, and those marked `once`. Only where the day changed meanwhile (UTC),
+all are: short names of tasks begin anew with it.
+
+A skipped test is a proof that is missing. Where CI is set, one that `tests/skips.tsv` does not list is refused.
+
+Everyone's tests meet the same surroundings: time zone, language, hash seed, and an empty home directory.
 
 All records are kept in `.gate/` of the current directory: `TIER.xml` (JUnit), `TIER.jsonl` (one test a line),
 `TIER.json` (the sums) and `flakes.tsv`. This module is also the pytest plug-in that writes the second.
@@ -19,8 +24,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,6 +42,9 @@ MOST = 3
 ONCE = tuple(f"tests/{name}/" for name in ("unit", "conformance", "architecture", "simulation", "crash"))
 SHOWN = 12
 """The red tests that the end of the log names, so that it stays within twenty lines."""
+SKIPS = Path("tests/skips.tsv")
+"""What may be skipped where CI is set: the beginning of a test's id, a tab, and why."""
+SURROUNDINGS = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "LANGUAGE": "", "PYTHONHASHSEED": "0"}
 OUTPUT = 20_000
 """Characters of a red test's output that are kept: the last ones."""
 RECORDS = "GATE_RECORDS"
@@ -43,7 +53,8 @@ RECORDS = "GATE_RECORDS"
 
 @dataclass(slots=True)
 class Result:
-    """One test, over its set-up, call and tear-down. Times in seconds; `load` is that of the machine when it failed."""
+    """One test, over its set-up, call and tear-down. Times in seconds; `load` is that of the machine when it failed;
+    `error` the first line of why it failed or was skipped."""
 
     id: str
     outcome: str = "passed"
@@ -56,6 +67,12 @@ class Result:
     @property
     def red(self) -> bool:
         return self.outcome == "failed"
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may be skipped."""
+        lines = SKIPS.read_text(encoding="utf-8").splitlines() if SKIPS.exists() else []
+        return not os.environ.get("CI") or self.id.startswith(tuple(line.split("\t")[0] for line in lines if line))
 
     def line(self) -> str:
         return f"  {self.id} ({self.seconds:.1f} s, load {self.load:.1f}): {self.error[:200]}"
@@ -86,6 +103,7 @@ class Tier:
     name: str
     arguments: Sequence[str]
     began: float = field(default_factory=time.monotonic)
+    day: int = field(default_factory=lambda: int(time.time() // 86400))
 
     def judge(self) -> int:
         """Run it; print the judgement as the last lines of the log.
@@ -97,16 +115,22 @@ class Tier:
         red = [result for result in results if result.red]
         if code not in (0, 1) or bool(red) != (code == 1):
             return self._unfinished(code, red)
-        again = [] if len(red) > MOST or any(result.once for result in red) else red
+        same_day = int(time.time() // 86400) == self.day
+        again = [] if same_day and (len(red) > MOST or any(result.once for result in red)) else red
         flaky = [result for number, result in enumerate(again, 1) if self._passes_alone(result, number)]
         failed = [result for result in red if result not in flaky]
         sums = self._sum(results, failed, flaky)
         for result in flaky:
             print(f"flaky: red, and green when run again alone; fix it before it is seen twice\n{result.line()}")
-        if not failed:
+        missing = [result for result in results if result.outcome == "skipped" and not result.allowed]
+        if not failed and not missing:
             print(sums.line())
             return 0
-        if len(red) > MOST:
+        if missing:
+            failed, why = failed + missing, f"a skipped test proves nothing; {SKIPS} lists those that may be"
+        elif not same_day:
+            why = "red again when run alone, the day having changed before"
+        elif len(red) > MOST:
             why = f"more than {MOST} are red, so none was run again"
         elif not again:
             why = "among them are tests that are never run again, since a failure that comes and goes is their finding"
@@ -119,13 +143,16 @@ class Tier:
         records = (KEPT / f"{name}.jsonl").absolute()
         records.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-p", "scripts.gate", f"--junitxml={KEPT / f'{name}.xml'}"]
-        process = subprocess.Popen([*command, *arguments], env={**os.environ, RECORDS: str(records)})
+        home = tempfile.mkdtemp(prefix="il-home-", dir="/tmp")
+        surroundings = {**os.environ, **SURROUNDINGS, "HOME": home, RECORDS: str(records)}
+        process = subprocess.Popen([*command, *arguments], env=surroundings)
         while True:
             try:
                 code = process.wait()
                 break
             except KeyboardInterrupt:  # pytest got it, too: it says what was interrupted
                 continue
+        shutil.rmtree(home, ignore_errors=True)
         lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
         return code, [Result(**json.loads(line)) for line in lines]
 
@@ -205,7 +232,7 @@ class Recorder:
             result.output += f"{report.longreprtext}\n{report.capstdout}{report.capstderr}{report.caplog}"
             result.output = result.output[-OUTPUT:]
         elif report.skipped and not result.red:
-            result.outcome = "skipped"
+            result.outcome, result.error = "skipped", _reason(report)
         elif report.when == "call":
             result.output = (report.capstdout + report.capstderr)[-OUTPUT:]
         # A worker that died reports nothing after the call.
@@ -228,6 +255,10 @@ class Recorder:
         terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         if result.red and terminal is not None:
             terminal.write_line(f"\nRED {result.line().strip()}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext)
 
 
 def _first_line(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -8,9 +8,9 @@ import pwd
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from tests.waiting import until
 
 PATIENCE = 60.0
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -116,14 +116,6 @@ class Link:
 
     def close(self) -> None:
         _ip("netns", "del", self._name)
-
-
-def until(wanted: Callable[[], bool]) -> None:
-    """Look again and again until it is so."""
-    ends = time.monotonic() + PATIENCE
-    while not wanted():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def _listens(host: str, port: int) -> bool:

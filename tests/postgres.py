@@ -9,8 +9,6 @@ import hashlib
 import json
 import os
 import tempfile
-import time
-from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import ManualClock
+from tests.waiting import until
 
 QUICKLY = "fsync = off\nfull_page_writes = off\nmax_connections = 300\nautovacuum_naptime = 5s\n"
 
@@ -83,13 +82,6 @@ class Breakable:
 
     def close(self) -> None:
         self._server.cleanup()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 def direct_url() -> str:

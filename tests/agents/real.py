@@ -12,24 +12,17 @@ from typing import Any
 
 import pytest
 
-from scripts import fetch_agents
+from tests import pinned
 from tests.agents.endpoint import Endpoint, Move, Seen, call
 
-INSTALLING = 600.0  # seconds that the first test may take
-
-
-def installed(name: str) -> str:
-    """The directory with the programs of an agent; skips where they are not there. A test downloads nothing."""
-    if not fetch_agents.is_there(name):
-        pytest.skip(f"{name} is not installed: `make agents` downloads it (600 MB)")
-    return str(fetch_agents.fetch(name))
+SECONDS = 600.0  # of a test: what these programs take on a busy machine is not ours to know
 
 
 def enter(monkeypatch: pytest.MonkeyPatch, home: Path, name: str, endpoint: Endpoint, model: str) -> None:
     """From now on, `agent: <name>` is the real program, and its model is `model` of the endpoint."""
     home.mkdir(exist_ok=True)
     # Its programs first; node is found where it was.
-    monkeypatch.setenv("PATH", installed(name), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", pinned.programs(name), prepend=os.pathsep)
     # Codex makes nothing executable below the system's directory for temporary files, and says so each time.
     monkeypatch.setenv("HOME", str(home))
     for proxy in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):

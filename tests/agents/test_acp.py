@@ -18,7 +18,7 @@ from interlock.agents.capacity import Limit
 from interlock.agents.session import Permission, Turn, Update
 from interlock.errors import AgentError, InvalidRequest, NoCapacity
 from tests.agents.conftest import Stage, allow, echo_server
-from tests.behaviours.driving import until
+from tests.waiting import until
 
 # What is said and done
 

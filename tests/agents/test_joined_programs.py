@@ -18,10 +18,10 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
-from tests.agents.real import INSTALLING, enter
+from tests.agents.real import SECONDS, enter
 from tests.docs.terminal import commands
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(INSTALLING)]
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(SECONDS)]
 
 PATIENCE = 280
 ROOT = Path(__file__).parents[2]

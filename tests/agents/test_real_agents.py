@@ -23,11 +23,13 @@ from interlock.processes.ancestry import RUN_TOKEN
 from interlock.runner import environment
 from interlock.runner.environment import allowed_environment
 from interlock.runner.job import our_server
+from tests import pinned
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
-from tests.agents.real import INSTALLING, enter, installed, last, shell, since
-from tests.behaviours.driving import Place, until
+from tests.agents.real import SECONDS, enter, last, shell, since
+from tests.behaviours.driving import Place
+from tests.waiting import until
 
-pytestmark = [pytest.mark.long, pytest.mark.npm, pytest.mark.timeout(INSTALLING)]
+pytestmark = [pytest.mark.long, pytest.mark.npm, pytest.mark.timeout(SECONDS)]
 
 
 @pytest.fixture(params=["claude", "codex"])
@@ -152,7 +154,7 @@ def test_others_can_take_part_too(real: Acting, name: str) -> None:
 
 
 def test_a_whole_task_costs_few_tokens_of_ours(name: str) -> None:
-    installed(name)
+    pinned.home(name)
     each = agent_tokens.tokens(name)
     assert len(each) == 3 and 0 < each[0] <= each[2] and sum(each) <= agent_tokens.GOAL, each
 

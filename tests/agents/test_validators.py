@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.agents.real import installed
+from tests import pinned
 
 pytestmark = [pytest.mark.npm, pytest.mark.long]
 
@@ -27,15 +26,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def judged(*words: str, tool: str, cwd: Path) -> str:
+def judged(name: str, *words: str, cwd: Path) -> str:
     """What a validator from PyPI says; it has to agree."""
-    uv = os.path.join(os.path.dirname(sys.executable), "uv")
-    ran = subprocess.run(
-        [uv, "tool", "run", "--quiet", "--from", tool, words[0], "--version"], capture_output=True, text=True
-    )
-    if ran.returncode:
-        pytest.skip(f"{tool} cannot be had here: {ran.stderr.strip()[-200:]}")
-    ran = subprocess.run([uv, "tool", "run", "--from", tool, *words], cwd=cwd, capture_output=True, text=True)
+    program = f"{pinned.programs('validators')}/{name}"
+    ran = subprocess.run([program, *words], cwd=cwd, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
@@ -46,7 +40,7 @@ def judged(*words: str, tool: str, cwd: Path) -> str:
 def test_claude_code_accepts_the_catalogue_and_the_plugin(
     words: list[str], tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", installed("claude"), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", pinned.programs("claude"), prepend=os.pathsep)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     ran = subprocess.run(["claude", "plugin", "validate", *words], cwd=tree, capture_output=True, text=True)
@@ -55,12 +49,12 @@ def test_claude_code_accepts_the_catalogue_and_the_plugin(
 
 
 def test_the_reference_validator_of_agent_skills_accepts_the_skill(tree: Path) -> None:
-    said = judged("agentskills", "validate", str(PLUGIN / "skills" / "interlock"), tool="skills-ref==0.1.1", cwd=tree)
+    said = judged("agentskills", "validate", str(PLUGIN / "skills" / "interlock"), cwd=tree)
     assert "Valid skill" in said
 
 
 def test_the_published_schemas_of_plugins_catalogues_and_the_mcp_registry_are_kept(tree: Path) -> None:
     """skillsaw has the registry's released schemas, and the rules of Claude Code's and Codex' plugins."""
-    said = judged("skillsaw", "lint", "--verbose", ".", tool="skillsaw==0.22.0", cwd=tree)
+    said = judged("skillsaw", "lint", "--verbose", ".", cwd=tree)
     assert "mcp-registry" in said and "codex-plugin" in said and "marketplace" in said
     assert "Errors:   0" in said and "Warnings: 0" in said

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from interlock.model.plan import StagedPlan
 from interlock.model.status import Need
 from interlock.model.task import Task
 from interlock.processes import table
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"retry_delay": 0.05, "stop_grace": 1.0}
@@ -163,14 +163,6 @@ def follow(team: Team, wanted: Callable[[Event], bool]) -> Event:
         if wanted(event):
             return event
     raise AssertionError("the history ended")
-
-
-def until(condition: Callable[[], bool], patience: float = 200.0) -> None:
-    """Look again and again until it is so: for files that programs write, which nobody announces."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.01)
 
 
 def running(pid: int) -> bool:

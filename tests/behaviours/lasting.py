@@ -20,7 +20,8 @@ from interlock.runner.executors import AgentExecutor
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.inprocess import InProcessNotifier
-from tests.behaviours.driving import Place, follow, until
+from tests.behaviours.driving import Place, follow
+from tests.waiting import until
 
 Plays = Mapping[str, Script | Sequence[Script]]
 

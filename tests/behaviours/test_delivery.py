@@ -19,7 +19,7 @@ from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest
 from interlock.wakeup.notifier import INTERVAL
-from tests.behaviours.driving import until
+from tests.waiting import until
 
 
 class Crash(Exception):

@@ -12,8 +12,9 @@ import pytest
 import interlock
 from interlock.model.report import DoneTask, as_text
 from interlock.storage.sqlite.schema import DIRECTORY
-from tests.behaviours.driving import SHELL, Place, running, until
+from tests.behaviours.driving import SHELL, Place, running
 from tests.behaviours.repository import Repository, stage
+from tests.waiting import until
 
 ROW = ("kind", "command", "exit_code", "tree", "at", "by", "red_before")
 

@@ -20,7 +20,8 @@ from interlock.model.driving import Stop
 from interlock.model.task import PRIORITIES
 from interlock.runner.machine_share import MachineShare
 from interlock.serve.team_threads import TeamThreads
-from tests.behaviours.driving import Place, until
+from tests.behaviours.driving import Place
+from tests.waiting import until
 
 DAY = 86_400
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,6 +64,34 @@ def test_what_a_killed_git_left_of_a_worktree_holds_nobody_up(tmp_path: Path) ->
     (left / "commondir").write_text("")
     os.utime(left, (1, 1))
     assert "half" not in git("worktree", "list", "--porcelain").out
+    assert not left.exists()
+
+
+def test_what_a_git_that_was_not_scheduled_has_begun_is_left_alone(tmp_path: Path) -> None:
+    """On a busy machine a git may not run for seconds; what it makes is somebody's worktree."""
+    repository = Repository(tmp_path / "project")
+    git = Git(str(repository.path), timeout=60)
+    git("worktree", "add", "--quiet", "--detach", str(tmp_path / "half"))
+    for name in ("begun", "go"):
+        os.mkfifo(tmp_path / name)
+    hook = repository.path / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho >{tmp_path}/begun\nread line <{tmp_path}/go\n")
+    hook.chmod(0o755)
+    words = ["git", "worktree", "add", "--quiet", "--detach", str(tmp_path / "slow")]
+    slow = subprocess.Popen(words, cwd=repository.path)
+    try:
+        (tmp_path / "begun").read_text()
+        left = repository.path / ".git" / "worktrees" / "half"
+        (left / "commondir").write_text("")
+        os.utime(left, (1, 1))
+        with pytest.raises(GitFailed, match="commondir"):
+            git("worktree", "list", "--porcelain")
+        assert left.exists()
+    finally:
+        (tmp_path / "go").write_text("\n")
+        slow.wait()
+    assert str(tmp_path / "slow") in git("worktree", "list", "--porcelain").out
     assert not left.exists()
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.agents.acting import acp_member, recorded
-from tests.behaviours.driving import Place, outside, pids, until
+from tests.behaviours.driving import Place, outside, pids
 from tests.behaviours.lasting import events
+from tests.waiting import until
 
 PID = {"run": ["sh", "-c", "echo $PPID >> agent.pid"]}
 REPORT = {"call": "task_complete", "with": {"task_id": "{task}", "summary": "by our own tool"}}

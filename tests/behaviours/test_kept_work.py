@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviours.driving import SHELL, Place, until
+from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, kept_path, stage
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Turn
-from tests.behaviours.driving import Place, until
+from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, me, play, settled, stage_of
+from tests.waiting import until
 
 
 async def finish(place: Place, opening: Opening, summary: str = "done") -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.agents.acting import acp_member, recorded
-from tests.behaviours.driving import Place, pids, running, until
+from tests.behaviours.driving import Place, pids, running
 from tests.behaviours.lasting import event, events, settled
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 

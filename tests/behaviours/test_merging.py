@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import InvalidRequest, InvalidTransition
-from tests.behaviours.driving import ROOT, SHELL, Place, follow, running, until
+from tests.behaviours.driving import ROOT, SHELL, Place, follow, running
 from tests.behaviours.repository import Repository, checkout, kept_path, stage
+from tests.waiting import until
 
 TWO = {"ada": SHELL, "bea": SHELL}
 MEND = """

@@ -14,7 +14,8 @@ import pytest
 
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound
 from interlock.model.event import Event
-from tests.behaviours.driving import ROOT, SHELL, Place, follow, outside, pids, running, until
+from tests.behaviours.driving import ROOT, SHELL, Place, follow, outside, pids, running
+from tests.waiting import until
 
 TWO = {"ada": SHELL, "bea": SHELL}
 LONG = "echo $$ >> pids; exec sleep 300"

@@ -14,9 +14,10 @@ from interlock.agents.session import Opening, Permission, PermissionChoice
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.model.report import as_text
 from interlock.runner.permissions import is_allowed_command, is_inside, judge
-from tests.behaviours.driving import Place, until
+from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, play
 from tests.behaviours.test_lasting import finish
+from tests.waiting import until
 
 CHOICES = (
     PermissionChoice("yes", "Yes", "allow_once"),

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from interlock.processes import ancestry, groups, ref, table
-from tests.behaviours.driving import ROOT, Place, until
+from tests.behaviours.driving import ROOT, Place
+from tests.waiting import until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process than init")
 AGENT = Path(__file__).parent / "programs" / "impostor.py"

@@ -331,7 +331,7 @@ def test_what_was_answered_is_on_disk_whatever_the_server_is_told(
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.mark.storm
+@pytest.mark.long
 def test_what_was_answered_survives_a_crash_of_the_server(tmp_path: Path) -> None:
     server = tests.postgres.Breakable()
     answered: list[str] = []

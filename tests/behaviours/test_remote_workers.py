@@ -23,10 +23,11 @@ from interlock.clock import seconds
 from interlock.errors import InvalidRequest, InvalidTransition, StaleRun
 from interlock.model.task import Task
 from tests.agents.acting import acp_member
-from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running, until
+from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running
 from tests.behaviours.repository import Repository
 from tests.network import FAKETIME, NGINX, Link, Nginx
 from tests.surfaces.http.harness import Server
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -235,7 +236,10 @@ def hanging(place: Place) -> dict[str, Any]:
 FAR = {"labels": ["far"]}
 
 
-@pytest.mark.parametrize("fault", ["killed", "suspended", "cut off"])
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param("killed", marks=pytest.mark.storm), pytest.param("suspended", marks=pytest.mark.storm), "cut off"],
+)
 def test_the_run_of_a_worker_that_is_gone_is_taken_up_elsewhere_and_its_branch_kept(
     place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server],
     way: Callable[[Server], Way], fault: str,
@@ -330,7 +334,7 @@ def test_a_worker_on_another_host_whose_network_falls_silent_overwrites_nobody_a
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(FAKETIME is None, reason="needs faketime")
-@pytest.mark.parametrize("by", ["-1h", "+1h"])
+@pytest.mark.parametrize("by", [pytest.param("-1h", marks=pytest.mark.storm), "+1h"])
 def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_run_by_the_clock_of_the_home(
     place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server], by: str
 ) -> None:

@@ -13,9 +13,10 @@ import pytest
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Update
 from tests.agents.acting import PROGRAM
-from tests.behaviours.driving import Place, until
+from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, events, play, settled
 from tests.behaviours.test_lasting import finish
+from tests.waiting import until
 
 numbers = count()
 

@@ -15,9 +15,10 @@ from interlock.clock import iso, seconds
 from interlock.errors import PlanError
 from interlock.model.report import as_text
 from tests.agents.acting import acp_member
-from tests.behaviours.driving import Place, until
+from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, events, play, settled
 from tests.behaviours.test_lasting import finish
+from tests.waiting import until
 
 
 def use(say: Say, **spent: float) -> None:

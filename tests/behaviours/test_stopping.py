@@ -10,7 +10,8 @@ import pytest
 
 from interlock.agents.session import Update
 from interlock.model.driving import Stop
-from tests.behaviours.driving import SHELL, Place, pids, running, until
+from tests.behaviours.driving import SHELL, Place, pids, running
+from tests.waiting import until
 
 TWO = {"ada": SHELL, "bea": SHELL}
 STUBBORN = "trap '' TERM; echo $$ >> pids; sleep 300 & echo $! >> pids; echo at it; wait; sleep 300"

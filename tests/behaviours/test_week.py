@@ -14,7 +14,7 @@ HANDLES, MEMORY = 12, 1.3
 """Idle readers of the ledger come and go within their limit; heaps settle in days, not in minutes."""
 
 
-@pytest.mark.long
+@pytest.mark.storm
 @pytest.mark.timeout(1200)
 def test_a_week_leaves_nothing_behind_and_nothing_grows(tmp_path: Path) -> None:
     rows, again = week.week(tmp_path, dose=0.004, days=DAYS)

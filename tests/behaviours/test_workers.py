@@ -12,7 +12,8 @@ from interlock.clock import ManualClock
 from interlock.errors import InvalidRequest, WorkerNotFound
 from interlock.model.driving import Stop
 from interlock.wakeup.inprocess import InProcessNotifier
-from tests.behaviours.driving import SHELL, Place, follow, until
+from tests.behaviours.driving import SHELL, Place, follow
+from tests.waiting import until
 
 GPU = {"run": "echo trained", "labels": ["gpu", "linux"]}
 

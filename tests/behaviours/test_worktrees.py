@@ -10,8 +10,9 @@ import pytest
 
 from interlock.app.home import Home
 from interlock.errors import GitFailed, InterlockError, WorktreeRefused
-from tests.behaviours.driving import Place, running, until
+from tests.behaviours.driving import Place, running
 from tests.behaviours.repository import Repository, kept_path, stage
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from scripts import seeded_run
 from scripts.seeded_home import fill
-from tests.browser import npm_packages
+from tests import pinned
 from tests.browser.conftest import Place
 from tests.browser.test_changes import worked
 
@@ -38,17 +38,9 @@ PAGES = (
 )
 
 
-AXE = (
-    "axe-core",
-    "4.10.3",
-    "Xm7bpRXnDSX2YE2YFfBk2FnF0ep6tmG7xPh8iHee8MIcrgq762Nkce856dYtJYLkuIoYZvGfTs/PbZhideTcEg==",
-    "axe.min.js",
-)
-
-
 @pytest.fixture(scope="module")
 def checker() -> str:
-    return npm_packages.file_of(*AXE).read_text(encoding="utf-8")
+    return (pinned.home("pages") / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
 def main_pages(place: Place) -> list[str]:

@@ -8,19 +8,13 @@ import subprocess
 
 import pytest
 
-from tests.browser import npm_packages
+from tests import pinned
 from tests.browser.conftest import Place
 from tests.browser.test_accessibility import main_pages
 from tests.browser.test_changes import worked
 
 pytestmark = pytest.mark.long
 
-VNU = (
-    "vnu-jar",
-    "26.9.27",
-    "TkQd5DFfOaWC9ebtvozTsrH2Vaod3jYg+vrOeREzIXxBexLz9+rS2DNtjn7+RPUiZhgli0SghgBX6RJRNea0KA==",
-    "build/dist/vnu.jar",
-)
 SECONDS = 600
 
 
@@ -30,7 +24,7 @@ def test_no_page_breaks_a_rule_of_html(place: Place) -> None:
     java = shutil.which("java")
     if java is None:
         pytest.skip("needs java, for the checker of the W3C")
-    checker = npm_packages.file_of(*VNU)
+    checker = pinned.home("pages") / "node_modules/vnu-jar/build/dist/vnu.jar"
     paths = main_pages(place)
     _, _, first, _ = worked(place)
     paths += [f"/projects/crew/tasks/{first}{part}" for part in ("", "/changes", "/log")]

@@ -1,11 +1,7 @@
-"""Real workflow packages, one of each generation, fetched by `scripts/fetch_bmad_corpus.py` when they are missing.
-
-Where CI is set a failing fetch fails the tests; elsewhere, and where there is no node, they are skipped with a reason.
-"""
+"""Real workflow packages, one of each generation, as `make programs` installed them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,31 +12,33 @@ from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.workflow import Workflow
-from scripts import fetch_bmad_corpus as fetcher
+from scripts.pinned import FIRST, GENERATIONS
+from tests import pinned
 
-FETCHING = 900  # seconds that the first test may take
+SECONDS = 900  # of a test: some run every workflow of a package
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.npm)
-            item.add_marker(pytest.mark.timeout(FETCHING))
+            item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The directory with the packages."""
+    """The packages, each in a directory of its own."""
 
-    directory: Path
+    homes: dict[str, Path]
 
     def project(self, version: str) -> Path:
         """A project in which that version is installed."""
-        return self.directory / f"proj-{version}"
+        return self.homes[version] / "project"
 
     def source(self, version: str) -> Path:
         """The package as it was published."""
-        return self.directory / f"src-{version}"
+        return self.homes[version] / "node_modules/bmad-method"
 
     def step_files(self, version: str) -> Iterator[Path]:
         """Every numbered step file of an installed version."""
@@ -51,26 +49,19 @@ class Corpus:
 
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
-    try:
-        return Corpus(fetcher.fetch())
-    except fetcher.NoNode as error:
-        pytest.skip(str(error))
-    except fetcher.FetchFailed as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"the packages could not be fetched: {error}")
+    return Corpus({version: pinned.home(f"bmad-{version}") for version in GENERATIONS})
 
 
 @pytest.fixture(scope="session")
 def first(corpus: Corpus) -> Package:
     """The first generation: the one that the specification is about."""
-    return packages.load(str(corpus.project(fetcher.FIRST)))
+    return packages.load(str(corpus.project(FIRST)))
 
 
 @pytest.fixture(scope="session")
 def installed(corpus: Corpus) -> list[Package]:
     """All three generations."""
-    return [packages.load(str(corpus.project(version))) for version in fetcher.HASHES]
+    return [packages.load(str(corpus.project(version))) for version in GENERATIONS]
 
 
 @pytest.fixture(scope="session")

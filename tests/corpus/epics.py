@@ -20,7 +20,7 @@ from typing import Any
 
 import interlock
 from interlock.app.home import Home
-from scripts.fetch_bmad_corpus import FIRST, THIRD
+from scripts.pinned import FIRST, THIRD
 from tests.corpus.conftest import Corpus
 from tests.workflow.test_stories import commit
 

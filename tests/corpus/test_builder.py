@@ -11,7 +11,7 @@ from interlock.workflow.package import workflow as workflows
 from interlock.workflow.reviews import bmb_artifact
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import RunPlan
-from scripts import fetch_bmad_corpus as fetcher
+from scripts.pinned import FIRST
 from tests.corpus.acting import DONE, Model, changed_sources
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import installed, sources
@@ -61,9 +61,9 @@ def run(root: Path, architect: Architect, validators: Validators) -> Outcome:
 def test_the_real_builder_makes_an_expert_agent_and_its_six_validations_are_held_at_once(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    root = installed(corpus, fetcher.FIRST, tmp_path)
+    root = installed(corpus, FIRST, tmp_path)
     before = sources(root)
-    sample = corpus.source(fetcher.FIRST) / SAMPLES / "expert-examples/journal-keeper/journal-keeper.agent.yaml"
+    sample = corpus.source(FIRST) / SAMPLES / "expert-examples/journal-keeper/journal-keeper.agent.yaml"
     text = sample.read_text(encoding="utf-8")
     architect = Architect(root, "step-07b-build-expert.md", f"{FOLDER}/journal-keeper/journal-keeper.agent.yaml", text)
     validators = Validators({"08c": [finds("major"), PASSED], "08d": [DIES, PASSED]})
@@ -84,8 +84,8 @@ def test_the_real_builder_makes_an_expert_agent_and_its_six_validations_are_held
 
 @pytest.mark.req("BMAD-6.1.3")
 def test_a_simple_agent_of_the_real_builder_has_five(corpus: Corpus, tmp_path: Path) -> None:
-    root = installed(corpus, fetcher.FIRST, tmp_path)
-    sample = corpus.source(fetcher.FIRST) / SAMPLES / "simple-examples/commit-poet.agent.yaml"
+    root = installed(corpus, FIRST, tmp_path)
+    sample = corpus.source(FIRST) / SAMPLES / "simple-examples/commit-poet.agent.yaml"
     text = sample.read_text(encoding="utf-8")
     architect = Architect(root, "step-07a-build-simple.md", f"{FOLDER}/commit-poet.agent.yaml", text)
     validators = Validators()
@@ -96,7 +96,7 @@ def test_a_simple_agent_of_the_real_builder_has_five(corpus: Corpus, tmp_path: P
 
 
 def test_which_validators_the_builders_workflows_have(corpus: Corpus) -> None:
-    package = packages.load(str(corpus.project(fetcher.FIRST)))
+    package = packages.load(str(corpus.project(FIRST)))
     found = {}
     for skill in package.of_type("workflows"):
         workflow = workflows.read(package, skill)
@@ -112,7 +112,7 @@ def test_which_validators_the_builders_workflows_have(corpus: Corpus) -> None:
 
 
 def test_an_edited_agent_is_validated_in_the_place_of_the_steps_after_the_edit_and_not_before(corpus: Corpus) -> None:
-    package = packages.load(str(corpus.project(fetcher.FIRST)))
+    package = packages.load(str(corpus.project(FIRST)))
     skill = next(one for one in package.of_type("workflows") if one.invocation == SKILL)
     workflow = workflows.read(package, skill)
     replaced = {str(step.id): [one.label for one in bmb_artifact.group_of(workflow, step)] for step in workflow.steps}

@@ -11,7 +11,7 @@ from interlock.workflow.package import workflow as workflows
 from interlock.workflow.reviews import review_brief
 from interlock.workflow.reviews.code_review import CodeReview, implements
 from interlock.workflow.state.document import RunPlan
-from scripts import fetch_bmad_corpus as fetcher
+from scripts.pinned import FIRST, SECOND, THIRD
 from tests.corpus.acting import Model
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import OUT, installed, sources
@@ -20,19 +20,19 @@ from tests.workflow.stage import MemoryDesk, Outcome, Player, play, script
 
 STORY = f"{OUT}/1-2-user-auth.md"
 SKILLS = {
-    fetcher.FIRST: "/bmad:bmm:workflows:dev-story",
-    fetcher.SECOND: "/bmad-bmm-dev-story",
-    fetcher.THIRD: "/bmad-dev-story",
+    FIRST: "/bmad:bmm:workflows:dev-story",
+    SECOND: "/bmad-bmm-dev-story",
+    THIRD: "/bmad-dev-story",
 }
 REVIEWS = {
-    fetcher.FIRST: "/bmad:bmm:workflows:code-review",
-    fetcher.SECOND: "/bmad-bmm-code-review",
-    fetcher.THIRD: "/bmad-code-review",
+    FIRST: "/bmad:bmm:workflows:code-review",
+    SECOND: "/bmad-bmm-code-review",
+    THIRD: "/bmad-code-review",
 }
 TELLS = {
-    fetcher.FIRST: "Acceptance Criteria not implemented = HIGH severity finding",
-    fetcher.SECOND: "Acceptance Criteria not implemented = HIGH severity finding",
-    fetcher.THIRD: "Review code changes adversarially",
+    FIRST: "Acceptance Criteria not implemented = HIGH severity finding",
+    SECOND: "Acceptance Criteria not implemented = HIGH severity finding",
+    THIRD: "Review code changes adversarially",
 }
 
 
@@ -67,9 +67,9 @@ def test_each_generations_story_is_reviewed_by_its_own_review(corpus: Corpus, tm
 
 
 WRITE_CODE = {
-    fetcher.FIRST: {"dev-story", "quick-dev"},
-    fetcher.SECOND: {"dev-story", "quick-dev"},
-    fetcher.THIRD: {"dev-story", "quick-dev", "build", "build-auto", "dev-auto"},
+    FIRST: {"dev-story", "quick-dev"},
+    SECOND: {"dev-story", "quick-dev"},
+    THIRD: {"dev-story", "quick-dev", "build", "build-auto", "dev-auto"},
 }
 
 
@@ -83,11 +83,11 @@ def test_every_workflow_that_writes_code_is_reviewed_and_no_other(corpus: Corpus
 
 @pytest.mark.req("BMAD-FR44a")
 def test_the_first_generations_checklist_has_exactly_nineteen_items(corpus: Corpus) -> None:
-    for version in (fetcher.FIRST, fetcher.SECOND):
+    for version in (FIRST, SECOND):
         package = packages.load(str(corpus.project(version)))
         own = review_brief.installed(package, "bmm")
         assert len(own.items) == 19 and own.items[15].startswith("Change Log updated"), version
-    assert len(review_brief.installed(packages.load(str(corpus.project(fetcher.THIRD))), "bmm").items) == 19
+    assert len(review_brief.installed(packages.load(str(corpus.project(THIRD))), "bmm").items) == 19
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from interlock.workflow.menus.detection import detect
 from interlock.workflow.menus.step_menus import menus_of, way_on
-from scripts.fetch_bmad_corpus import FIRST
+from scripts.pinned import FIRST
 from tests.corpus.conftest import Corpus
 
 DISPLAY = re.compile(r"^\W*Display\W*?:\s*(.*\[[A-Za-z0-9]{1,2}\]\s*\S.*)$")

@@ -13,7 +13,7 @@ from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Invocation, Package
-from scripts.fetch_bmad_corpus import FIRST, SECOND, THIRD
+from scripts.pinned import FIRST, SECOND, THIRD
 from tests.corpus.commands import commands as commands_of
 from tests.corpus.conftest import Corpus
 

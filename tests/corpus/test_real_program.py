@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from interlock.workflow.menus import step_menus
-from scripts import fetch_bmad_corpus as fetcher
+from scripts.pinned import FIRST
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
 from tests.agents.real import enter
 from tests.corpus.acting import DONE, WAITING, changed_sources, shown
@@ -102,7 +102,7 @@ def completed(step: int) -> str:
 def test_the_real_program_is_taken_through_a_whole_workflow(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = installed(corpus, fetcher.FIRST, tmp_path)
+    root = installed(corpus, FIRST, tmp_path)
     before = sources(root)
     (tmp_path / "brief.md").write_text(BRIEF)
     with Endpoint(bob=Author(root), most=200) as endpoint:

@@ -15,7 +15,7 @@ from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Invocation, Package
 from interlock.workflow.runs import starting
 from interlock.workflow.state.document import RunPlan
-from scripts.fetch_bmad_corpus import THIRD
+from scripts.pinned import THIRD
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import installed as install
 from tests.corpus.test_runs import sources

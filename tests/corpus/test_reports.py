@@ -27,9 +27,10 @@ FATES = {
     "refused": ('*" merge "*', 2, "echo fatal: refused >&2; exit 128"),
 }
 
+CASES = [pytest.param(one, fate, marks=pytest.mark.dosed if (one, fate) == ("6.12", "killed") else ())
+         for one in PACKAGES for fate in FATES]  # fmt: skip
+
 pytestmark = pytest.mark.timeout(600)
-BOTH = [pytest.param(one, marks=() if one == "6.12" else pytest.mark.storm) for one in PACKAGES]
-EACH = [pytest.param(one, marks=pytest.mark.storm if one == "slow" else ()) for one in FATES]  # it waits for time-outs
 
 
 def night(corpus: Corpus, path: Path, package: str, **more: Any) -> Night:
@@ -50,9 +51,8 @@ def shim(path: Path, fate: str) -> dict[str, str]:
     return {"PATH": f"{path}:{os.environ['PATH']}"} | ({"INTERLOCK_GIT_TIMEOUT": "10"} if fate == "slow" else {})
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("fate", EACH)
-@pytest.mark.parametrize("package", BOTH)
+@pytest.mark.storm
+@pytest.mark.parametrize(("package", "fate"), CASES)
 def test_a_git_that_is_killed_slow_or_refuses_ends_no_story(
     corpus: Corpus, tmp_path: Path, package: str, fate: str
 ) -> None:
@@ -63,8 +63,8 @@ def test_a_git_that_is_killed_slow_or_refuses_ends_no_story(
     assert not told, "nobody is told to resolve a conflict that there is not"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("package", BOTH)
+@pytest.mark.storm
+@pytest.mark.parametrize("package", PACKAGES)
 def test_what_was_committed_before_a_time_out_stays(corpus: Corpus, tmp_path: Path, package: str) -> None:
     """#172: the retry after a time-out reset the branch, and commits that had landed were gone."""
     done = night(corpus, tmp_path, package, rate=0.3, more={"kinds": ["land"]}).run()

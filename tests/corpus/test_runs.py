@@ -10,7 +10,7 @@ import pytest
 
 from interlock.workflow.package import packages
 from interlock.workflow.state.document import RunPlan
-from scripts import fetch_bmad_corpus as fetcher
+from scripts.pinned import FIRST, SECOND, THIRD
 from tests.corpus.acting import Model, changed_sources
 from tests.corpus.conftest import Corpus
 from tests.workflow.stage import MemoryDesk, Outcome, Player, play
@@ -61,7 +61,7 @@ def test_a_workflow_of_the_first_generation_is_taken_to_its_document(
 ) -> None:
     counts = {}
     for manner, more in (("alone", {}), ("with a brief", {"brief": BRIEF}), ("yolo", {"yolo": True})):
-        root = installed(corpus, fetcher.FIRST, tmp_path / manner.replace(" ", "-"))
+        root = installed(corpus, FIRST, tmp_path / manner.replace(" ", "-"))
         before = sources(root)
         outcome, model = run(root, f"/bmad:bmm:workflows:{name}", name, **more)  # type: ignore[arg-type]
         assert outcome.state.outcome == "COMPLETED", outcome.state.error
@@ -82,9 +82,9 @@ def test_a_workflow_of_the_first_generation_is_taken_to_its_document(
 @pytest.mark.parametrize(
     ("version", "skill", "steps"),
     [
-        (fetcher.FIRST, "/bmad:bmm:workflows:create-epics-and-stories", [1, 2, 3, 4]),
-        (fetcher.SECOND, "/bmad-bmm-create-epics-and-stories", [1, 2, 3, 4]),
-        (fetcher.THIRD, "/bmad-create-epics-and-stories", [1, 2, 3, 4]),
+        (FIRST, "/bmad:bmm:workflows:create-epics-and-stories", [1, 2, 3, 4]),
+        (SECOND, "/bmad-bmm-create-epics-and-stories", [1, 2, 3, 4]),
+        (THIRD, "/bmad-create-epics-and-stories", [1, 2, 3, 4]),
     ],
 )
 def test_one_workflow_of_each_generation_is_run(
@@ -105,7 +105,7 @@ def test_nothing_is_added_below_the_installed_package_by_a_workflow_that_names_i
     """B3: `output_folder: "{config_source}:implementation_artifacts}"` put 21 files there."""
     place = Place(tmp_path)
     shutil.rmtree(place.root)
-    place.root = installed(corpus, fetcher.FIRST, tmp_path)
+    place.root = installed(corpus, FIRST, tmp_path)
     before = set((place.root / "_bmad").rglob("*"))
     done = place("run", "/bmad:bmm:workflows:retrospective", "--agent", place.agent(), "--tier", "1", "--yolo")
     assert place("status", done["workflow_id"])["checkpoints"], "it has begun"
@@ -118,7 +118,7 @@ def test_nothing_is_added_below_the_installed_package_by_a_workflow_that_names_i
 
 
 def test_the_loop_of_dev_story_is_no_infinite_one(corpus: Corpus, tmp_path: Path) -> None:
-    root = installed(corpus, fetcher.FIRST, tmp_path)
+    root = installed(corpus, FIRST, tmp_path)
     outcome, _ = run(root, "/bmad:bmm:workflows:dev-story", "dev-story")
     assert outcome.state.outcome == "COMPLETED"
     assert outcome.state.steps["step_5"].visit == 2 and outcome.state.steps["step_9"].visit == 1
@@ -126,7 +126,7 @@ def test_the_loop_of_dev_story_is_no_infinite_one(corpus: Corpus, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.req("BMAD-FR18", "BMAD-E3.2")
-@pytest.mark.parametrize("version", list(fetcher.HASHES))
+@pytest.mark.parametrize("version", [pytest.param(FIRST, marks=pytest.mark.storm), SECOND, THIRD])
 def test_every_installed_workflow_runs_to_its_end(corpus: Corpus, tmp_path: Path, version: str) -> None:
     root = installed(corpus, version, tmp_path)
     before = sources(root)

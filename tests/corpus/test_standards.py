@@ -7,7 +7,7 @@ import pytest
 from interlock.workflow.entry import validation_type_detector as detector
 from interlock.workflow.package import validators
 from interlock.workflow.package.workflow import Workflow
-from scripts.fetch_bmad_corpus import FIRST
+from scripts.pinned import FIRST
 from tests.corpus.conftest import Corpus
 
 

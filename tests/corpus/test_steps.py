@@ -7,7 +7,7 @@ import posixpath
 from interlock.workflow.package import files, step
 from interlock.workflow.package import step as next_step
 from interlock.workflow.package.workflow import Workflow
-from scripts.fetch_bmad_corpus import FIRST, SECOND
+from scripts.pinned import FIRST, SECOND
 from tests.corpus.conftest import Corpus
 
 BROKEN = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.stories import spec
-from scripts.fetch_bmad_corpus import THIRD
+from scripts.pinned import THIRD
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import sources
 from tests.surfaces.http.harness import Server

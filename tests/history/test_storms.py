@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.history.faults import KINDS, POOLER
@@ -21,11 +19,11 @@ def test_a_calm_team_is_told_the_truth() -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.dosed
 @pytest.mark.parametrize("where", KINDS)
-def test_a_team_is_told_the_truth_whatever_fails(where: str, dose: float) -> None:
-    if where == "pgbouncer" and POOLER is None and not os.environ.get("CI"):
+def test_a_team_is_told_the_truth_whatever_fails(where: str, dose: float, seed: int) -> None:
+    if where == "pgbouncer" and POOLER is None:
         pytest.skip("pgbouncer is not installed")
-    seed = int.from_bytes(os.urandom(3), "big")
     report = storm(round(OPERATIONS * dose / len(KINDS)), seconds=160 * dose, seed=seed, where=where)
     print(report)
     assert report.problems == []

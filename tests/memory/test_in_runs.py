@@ -22,9 +22,9 @@ from interlock.workflow.runs import opening
 from interlock.workflow.runs import opening as known
 from tests.memory.servers import PROGRAMS, SERENA, living
 from tests.memory.servers import Place as Server
+from tests.waiting import until
 from tests.workflow.stage import SKILL
 from tests.workflow.test_in_a_team import Place as Project
-from tests.workflow.test_in_a_team import until
 
 pytestmark = pytest.mark.long
 

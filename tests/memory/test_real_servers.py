@@ -1,4 +1,4 @@
-"""The real Forgetful and the real Serena, from PyPI, without any network: `make servers` installs them."""
+"""The real Forgetful and the real Serena, from PyPI, without any network: `make programs` installs them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,15 @@ from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator
 from interlock.workflow.state.document import WorkflowState
-from scripts.fetch_memory_servers import WHERE
+from tests import pinned
 from tests.memory.servers import PROGRAMS
 
-# Among the storms for their length: each starts a server that loads a model of language.
-pytestmark = [pytest.mark.servers, pytest.mark.storm]
+pytestmark = pytest.mark.long  # each starts a server that loads a model of language
 ORIGIN = Origin("plan-app", "w1", "/bmad:bmm:workflows:make-plan")
 
 
 def program(name: str) -> str:
-    home = WHERE / name
-    if not (home / "complete").exists():
-        pytest.skip(f"{name} is not installed: `make servers` installs it")
-    return str(home / "bin" / name)
+    return f"{pinned.programs(name)}/{name}"
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
     variables = {
         "EMBEDDING_PROVIDER": "OpenAI", "OPENAI_BASE_URL": f"http://127.0.0.1:{int(endpoint.stdout.readline())}/v1",
         "OPENAI_API_KEY": "none", "EMBEDDING_MODEL": "hashed", "EMBEDDING_DIMENSIONS": "384",
-        "RERANKING_ENABLED": "false", "TIKTOKEN_CACHE_DIR": str(WHERE / "forgetful" / "tokens"),
+        "RERANKING_ENABLED": "false", "TIKTOKEN_CACHE_DIR": str(pinned.home("forgetful") / "tokens"),
         "HOME": str(tmp_path), "SQLITE_PATH": str(tmp_path / "forgetful.db"),
     }  # fmt: skip
     words = ["env", *(f"{name}={value}" for name, value in variables.items()), path]

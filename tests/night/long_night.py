@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.behaviours.driving import until
 from tests.night.stage import Night
+from tests.waiting import until
 
 QUESTION = "Which account may I publish this with?"
 MISFORTUNES = ("crash", "limit", "lie", "silent", "half")

@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.behaviours.driving import until
 from tests.night.stage import BRANCH, TEAM, Night
+from tests.waiting import until
 
 QUESTION = "Which token may I publish this with?"
 LIMIT = "You've hit your usage limit. Try again in 1 second."

@@ -18,8 +18,8 @@ from interlock.model.task import Task
 from interlock.processes import table
 from interlock.runner.run_processes import session_token
 from tests.agents.acting import PROGRAM
-from tests.behaviours.driving import until
 from tests.behaviours.repository import Repository
+from tests.waiting import until
 
 TEAM, BRANCH = "night", "interlock/night"
 PATIENCE = 250.0

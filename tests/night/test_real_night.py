@@ -25,9 +25,9 @@ from interlock.processes import table
 from interlock.runner.run_processes import session_token
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
 from tests.agents.real import enter
-from tests.behaviours.driving import until
 from tests.night.long_night import QUESTION, LongNight
 from tests.night.stage import Night
+from tests.waiting import until
 
 NAMED = re.compile(r"^# (\w+): .* \((TASK-[\d-]+)\)$", re.MULTILINE)
 WHERE = re.compile(r"[^\s\"'\\]*/teams/(\w+)/worktrees/")

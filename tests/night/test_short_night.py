@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
-from tests.agents.real import INSTALLING, enter, since
+from tests.agents.real import SECONDS, enter, since
 from tests.night.short_night import FALSE, LIE, LIMIT, QUESTION, WORK, ShortNight
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(INSTALLING)]
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(SECONDS)]
 
 NAMED = re.compile(r"^# (\w+): .* \((TASK-[\d-]+)\)$", re.MULTILINE)
 

@@ -10,7 +10,7 @@ from tests.agents.acting import recorded
 from tests.night.short_night import FALSE, LIE, LIMIT, QUESTION, WORK, ShortNight
 from tests.night.stage import player
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.storm
 
 PLAYER = Path(__file__).with_name("short_player.py")
 

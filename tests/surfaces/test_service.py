@@ -20,8 +20,8 @@ from interlock.app.home import Home
 from interlock.app.uninstalling import leftovers, remove_everything
 from interlock.errors import Conflict
 from interlock.surfaces.cli.entry import run
-from tests.behaviours.driving import until
 from tests.docs.terminal import commands
+from tests.waiting import until
 
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"

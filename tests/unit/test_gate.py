@@ -25,6 +25,10 @@ def test_coincidence():
         seen.touch()
         raise AssertionError("it was busy\\nand slow")
 """
+PLAIN = {
+    "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,pytest_timeout",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -33,14 +37,18 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def judged(suite: Path, *arguments: str, workers: int = 0, **files: str) -> tuple[int, list[str]]:
+def judged(
+    suite: Path, *arguments: str, workers: int = 0, variables: dict[str, str] | None = None, **files: str
+) -> tuple[int, list[str]]:
     """Run the gate on a suite of these files; the exit code and the lines of the log."""
     for name, text in files.items():
         path = suite / f"{name.replace('__', '/')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTEST_ADDOPTS", None)
+    environment = {**os.environ, **PLAIN}
+    for name in ("PYTEST_ADDOPTS", "CI"):
+        environment.pop(name, None)
+    environment |= variables or {}
     ran = subprocess.run(
         [sys.executable, str(ROOT / "scripts/gate.py"), "tier", "-n", str(workers), *arguments],
         cwd=suite, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -120,6 +128,44 @@ def test_a_tier_without_a_test_is_refused(suite: Path, workers: int) -> None:
 def test_a_worker_that_dies_makes_its_test_red(suite: Path) -> None:
     code, lines = judged(suite, workers=2, test_a="import os\ndef test_death(): os._exit(3)\n", test_b=FINE)
     assert code != 0 and any("test_a.py::test_death" in line for line in lines[-20:])
+
+
+SKIPPING = "import pytest\n@pytest.mark.parametrize('n', [1, 2])\ndef test_skip(n): pytest.skip('no disk')\n"
+
+
+def test_where_ci_is_set_a_skip_that_is_not_listed_is_refused_and_named(suite: Path) -> None:
+    (suite / "tests").mkdir()
+    (suite / "tests/skips.tsv").write_text("test_b.py::test_skip[1]\tneeds a disk\n")
+    code, lines = judged(suite, variables={"CI": "true"}, test_a=FINE, test_b=SKIPPING)
+    assert code == 1 and "REFUSED in tier tier" in lines[-20:]
+    assert any("test_b.py::test_skip[2]" in line and "no disk" in line for line in lines[-20:])
+    assert not any("test_b.py::test_skip[1]" in line for line in lines[-20:])
+    assert judged(suite)[0] == 0, "elsewhere it is nobody's fault"
+
+
+def test_a_day_that_ends_meanwhile_is_nobodys_fault(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = f"import pytest\npytestmark = pytest.mark.once\n{COINCIDENCE}"
+    for number in range(gate.MOST + 1):
+        (suite / f"test_{number}.py").write_text(once)
+    monkeypatch.chdir(suite)
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
+    tier = gate.Tier("tier", ["-n", "0"])
+    tier.day -= 1
+    assert tier.judge() == 0 and f"{gate.MOST + 1} flaky" in capsys.readouterr().out
+
+
+def test_all_run_in_the_same_surroundings(suite: Path) -> None:
+    text = """
+import os, pathlib, time
+def test_it():
+    assert time.tzname[0] == "UTC" and os.environ["PYTHONHASHSEED"] == "0"
+    assert list(pathlib.Path.home().iterdir()) == []
+"""
+    variables = {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "5", "HOME": str(suite)}
+    assert judged(suite, variables=variables, test_a=text)[0] == 0
 
 
 def test_the_sums_of_all_tiers_end_in_the_line_that_programs_read(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:

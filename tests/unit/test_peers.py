@@ -50,7 +50,7 @@ def test_claims_by_two_and_by_nobody_are_counted() -> None:
     assert work.claim_errors(["a", "b", "c"], ["a", "a", "b"]) == {"claimed twice": 1, "never claimed": 1}
 
 
-@pytest.mark.long
+@pytest.mark.storm
 @pytest.mark.timeout(600)
 def test_a_tool_from_pypi_is_raced_for_real() -> None:
     if not packages.is_there("clawteam"):

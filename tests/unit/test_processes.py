@@ -20,6 +20,7 @@ from interlock.processes import MARK, bare_host, table
 from interlock.processes.ancestry import RUN_TOKEN
 from interlock.processes.groups import end_group, end_marked, group_members
 from interlock.processes.ref import ProcessRef, alive, current, identify, token_of, without_token
+from tests.waiting import until
 
 # A process that lasts until it is ended, but never longer than this suite.
 LAST = "import time; time.sleep(60)"
@@ -83,13 +84,6 @@ def named(pid: int) -> ProcessRef:
 
 def changed(identity: ProcessRef, **fields: Any) -> ProcessRef:
     return replace(identity, **fields)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 def test_an_identity_reads_back_what_it_wrote() -> None:

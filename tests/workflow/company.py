@@ -22,7 +22,8 @@ from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.inprocess import InProcessNotifier
 from interlock.workflow.executor import WorkflowExecutor
-from tests.behaviours.driving import follow, until
+from tests.behaviours.driving import follow
+from tests.waiting import until
 from tests.workflow.stage import SKILL
 
 TEAM = "plan-app"

@@ -30,7 +30,7 @@ from interlock.workflow.preferences.preferences import (
     question_situation,
 )
 from interlock.workflow.state.document import RunPlan
-from tests.behaviours.driving import until
+from tests.waiting import until
 from tests.workflow.company import TEAM, Company
 from tests.workflow.stage import DONE, SKILL, MemoryDesk, Part, Player, play, project, script
 from tests.workflow.test_in_a_team import Place

@@ -14,7 +14,7 @@ import pytest
 from interlock.settings import known
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.state.document import RunPlan
-from tests.behaviours.driving import until
+from tests.waiting import until
 from tests.workflow.company import Company
 from tests.workflow.stage import SKILL, MemoryDesk, Part, Player, play, project, script, writes
 from tests.workflow.test_in_a_team import Place

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from interlock.processes import table
+from tests.waiting import until
 from tests.workflow.stage import SKILL
 from tests.workflow.test_hooks import ran, script
-from tests.workflow.test_in_a_team import AUTHOR, Place, until
+from tests.workflow.test_in_a_team import AUTHOR, Place
 
 PROGRAM = Path(__file__).parents[1] / "agents" / "acp_program.py"
 SCRIPT = Path(__file__).parent / "programs" / "acp_asks.py"

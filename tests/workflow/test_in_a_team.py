@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from tests.waiting import until
 from tests.workflow.stage import SKILL, project
 
 AUTHOR = Path(__file__).parent / "programs" / "author.py"
@@ -63,14 +63,6 @@ class Place:
         text = out.strip() or err.strip().splitlines()[-1]
         found: dict[str, Any] = json.loads(text)
         return {**found, "exit": process.returncode}
-
-
-def until(condition: Any, seconds: float = 60.0) -> None:
-    """Look again until it holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
 
 
 @pytest.mark.long

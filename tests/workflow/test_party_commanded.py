@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from interlock.model.task import Task
-from tests.behaviours.driving import until
+from tests.waiting import until
 from tests.workflow.company import TEAM, Company
 from tests.workflow.stage import APC, DONE, SKILL, Part, Player, project
 from tests.workflow.test_in_a_team import Place

@@ -18,7 +18,7 @@ from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from tests.agents.acting import acp_command, recorded
-from tests.behaviours.driving import until
+from tests.waiting import until
 
 DEAF = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 

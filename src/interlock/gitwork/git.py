@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
+from interlock.processes import table
 from interlock.processes.ancestry import RUN_TOKEN
 
 ALWAYS = (
@@ -43,7 +44,7 @@ COMING_OR_GOING = re.compile(r"bad object worktrees/")
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
 """Seconds between looks at such a worktree, and before a git that was killed is run again."""
 ABANDONED = 2.0
-"""Seconds after which the git that began it is dead."""
+"""Seconds after which the git that began it may be dead; while one is alive that adds a worktree, it is not."""
 READS = (
     *("check-ignore", "diff", "for-each-ref", "ls-files", "ls-tree"),
     *("merge-base", "rev-list", "rev-parse", "show", "status"),
@@ -69,6 +70,12 @@ class GitOutput:
     @property
     def names(self) -> list[str]:
         return [name for name in self.out.split("\0") if name]
+
+
+def _some_worktree_is_being_made() -> bool:
+    """Whether a git that adds a worktree is alive, wherever: on a busy machine one may not run for seconds."""
+    making = {"worktree", "add"}
+    return any(making <= set(table.words(row.pid)) and "git" in table.names(row.pid) for row in table.rows())
 
 
 class Git:
@@ -118,7 +125,8 @@ class Git:
                 known = os.path.join(self.directory, half_made[1])
                 with suppress(OSError):  # It is whole by now, or gone.
                     empty = not os.path.getsize(os.path.join(known, "commondir"))
-                    if empty and abs(time.time() - os.stat(known).st_mtime) > ABANDONED:
+                    old = abs(time.time() - os.stat(known).st_mtime) > ABANDONED
+                    if empty and old and not _some_worktree_is_being_made():
                         shutil.rmtree(known, ignore_errors=True)
             time.sleep(pause)  # A git that a signal ended, as where memory ran out, has said nothing: it runs again.
         if answer.code not in ok:

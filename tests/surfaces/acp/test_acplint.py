@@ -18,8 +18,9 @@ from acp import schema
 from pydantic import ValidationError
 
 from tests.agents.acting import acp_command
-from tests.behaviours.driving import QUICK, Place, until
+from tests.behaviours.driving import QUICK, Place
 from tests.surfaces.acp import acplint_dialect
+from tests.waiting import until
 
 pytest.importorskip("acplint", reason="acplint is not installed: `make setup`")
 PATIENT = str(Path(__file__).with_name("patient_acplint.py"))
@@ -61,7 +62,7 @@ def test_a_team_passes_acplint(place: Place) -> None:
     )
 
 
-@pytest.mark.long
+@pytest.mark.storm
 def test_our_scripted_program_passes_acplint(tmp_path: Path) -> None:
     turns = [[{"think": "hm"}, {"tool": {"title": "look", "kind": "read"}}, {"say": "Done."}]]
     found = lint(acp_command(tmp_path, turns=turns, state=str(tmp_path / "state")), tmp_path)

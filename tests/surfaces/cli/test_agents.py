@@ -18,7 +18,7 @@ from interlock.serve import team_threads
 from tests.agents.acting import acp_command
 from tests.behaviours import driving
 from tests.surfaces.cli.conftest import Interlock
-from tests.surfaces.mcp.test_mail import until
+from tests.waiting import until
 
 GOOD = [
     [

@@ -14,7 +14,7 @@ import pytest
 
 from tests.behaviours.repository import Repository
 from tests.surfaces.http.harness import PATIENCE, Client, Server
-from tests.surfaces.http.test_up import wait_until
+from tests.waiting import until
 
 PLAN = """team: crew
 workdir: work
@@ -115,7 +115,7 @@ def test_git_that_takes_long_keeps_nobody_from_an_answer(start: Callable[..., Se
     callers = [threading.Thread(target=diff) for _ in range(count)]
     for caller in callers:
         caller.start()
-    wait_until(lambda: len(list(started.iterdir())) >= count, server)
+    until(lambda: len(list(started.iterdir())) >= count)
     assert admin.get("/readyz") == {"status": "ready"}
     gate.touch()
     for caller in callers:

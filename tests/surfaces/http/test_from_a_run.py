@@ -11,7 +11,7 @@ import pytest
 
 from interlock.wiring import connect
 from tests.surfaces.http.harness import Server
-from tests.surfaces.http.test_up import wait_until
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -53,7 +53,7 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
     command = f"env -i {sys.executable} {PROGRAM} {tmp_path} {how}; "
     command += f"until test -e {tmp_path}/answered.json; do sleep 0.05; done"
     run = admin.post("/api/teams/alpha/tasks", {"subject": "Try", "assignee": "sh", "run": command})["id"]
-    wait_until(lambda: admin.get(f"/api/tasks/{run}")["status"] == "COMPLETE", server)
+    until(lambda: admin.get(f"/api/tasks/{run}")["status"] == "COMPLETE")
     answered = json.loads((tmp_path / "answered.json").read_text())
     own_status, own = answered.pop("its own")
     assert json.loads(answered.pop("the tools")[1])["you"]["name"] == "sh"

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.http.harness import PATIENCE, Client, Server
+from tests.waiting import until
 
 READER = """
 import json, socket, sys, time
@@ -156,13 +156,6 @@ def test_waiting_ends_with_the_message_and_with_nothing_when_none_came(box: Box)
     assert found == [[("wake up", False, 1)]]
     box.ack("s", id)
     assert box.bob.post(f"{box.path}/receive", {"session": "s", "wait_ms": 0}) == {"messages": [], "timed_out": True}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.02)
 
 
 @pytest.mark.req("CORE-EC.5")

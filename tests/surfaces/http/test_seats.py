@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,13 +18,7 @@ from interlock.runner import recovery_scan
 from interlock.serve import team_threads
 from interlock.wiring import connect
 from tests.surfaces.http.harness import PATIENCE, Server
-
-
-def until(wanted: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not wanted():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 def seats(home: Path, **settings: object) -> Team:

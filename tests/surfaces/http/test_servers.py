@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +27,7 @@ from interlock.remote import connection
 from tests.network import certificate
 from tests.postgres import on_postgres, schema_of
 from tests.surfaces.http.harness import Server
+from tests.waiting import until
 
 PATIENCE = 200.0
 Start = Callable[..., Server]
@@ -48,12 +48,6 @@ def mirror_held(home: Home, team: str) -> Iterator[None]:
     fcntl.flock(lock, fcntl.LOCK_EX)
     yield
     os.close(lock)
-
-
-def until(wanted: Callable[[], Any]) -> None:
-    ends = time.monotonic() + PATIENCE
-    while not wanted():
-        assert time.monotonic() < ends
 
 
 def subjects(home: Home, team: str) -> list[str]:

@@ -13,8 +13,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CancelledNotification, CancelledNotificationParams
 
 from tests.surfaces.http.harness import PATIENCE, Client, Server
-from tests.surfaces.http.test_up import wait_until
 from tests.surfaces.mcp.harness import Agent
+from tests.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -72,7 +72,7 @@ def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, te
     def kinds() -> list[str]:
         return [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
 
-    wait_until(lambda: "message.delivered" in kinds(), server)  # Noted once the answer was written.
+    until(lambda: "message.delivered" in kinds())  # Noted once the answer was written.
     assert "message.requeued" not in kinds()
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from interlock.wiring import connect
 from tests.surfaces.http.harness import PATIENCE, Server, children
+from tests.waiting import until
 
 STUBBORN = "trap '' TERM; sleep 600 & wait; sleep 600"
 
@@ -27,21 +28,13 @@ def cli(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-def wait_until(wanted: Callable[[], bool], server: Server) -> None:
-    """Poll the server until something is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not wanted():
-        assert time.monotonic() < deadline
-        server.stranger().get("/healthz")
-
-
 def busy_team(server: Server) -> None:
     """A team whose shell member runs a command that does not heed TERM."""
     admin = server.client()
     admin.post("/api/teams", {"name": "alpha"})
     admin.post("/api/teams/alpha/members", {"name": "sh", "agent": "shell"})
     admin.post("/api/teams/alpha/tasks", {"subject": "sleep", "run": STUBBORN})
-    wait_until(lambda: len(children(server.process.pid)) >= 2, server)
+    until(lambda: len(children(server.process.pid)) >= 2)
 
 
 @pytest.mark.long
@@ -52,7 +45,7 @@ def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]
     made = admin.post("/api/teams/alpha/members", {"name": "ada", "command": [sys.executable, "-c", "print('Hi.')"]})
     assert made["agent"] == "command"
     task = admin.post("/api/teams/alpha/tasks", {"subject": "Say something"})["id"]
-    wait_until(lambda: admin.get(f"/api/tasks/{task}")["status"] == "COMPLETE", server)
+    until(lambda: admin.get(f"/api/tasks/{task}")["status"] == "COMPLETE")
     assert admin.get(f"/api/tasks/{task}")["output"] == "Hi."
 
 
@@ -76,15 +69,15 @@ def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Serv
     def working() -> int:
         return len(connect(str(home)).team("alpha").tasks(status="in-progress"))
 
-    wait_until(lambda: working() == 1, server)
+    until(lambda: working() == 1)
     assert cli(home, "config", "set", "parallel", "2").returncode == 0
-    wait_until(lambda: working() == 2, server)  # A turn of the crew that began with one place.
+    until(lambda: working() == 2)  # A turn of the crew that began with one place.
     assert cli(home, "config", "set", "task_limit", "2").returncode == 0
     assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "three"}) == (429, "task_limit")
     assert cli(home, "config", "set", "task_limit", "--unset").returncode == 0
     admin.post("/api/teams/alpha/tasks", {"subject": "three", "assignee": "human"})
     gate.touch()
-    wait_until(lambda: len(connect(str(home)).team("alpha").tasks(status="done")) == 2, server)
+    until(lambda: len(connect(str(home)).team("alpha").tasks(status="done")) == 2)
 
 
 @pytest.mark.long
@@ -95,14 +88,14 @@ def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Ser
     admin.post("/api/teams/alpha/members", {"name": "sh", "agent": "shell"})
     admin.post("/api/teams/alpha/tasks", {"subject": "first", "run": "true"})
     team = connect(str(server.home)).team("alpha")
-    wait_until(lambda: len(team.tasks(status="done")) == 1, server)
+    until(lambda: len(team.tasks(status="done")) == 1)
     # By the old one, 600 s, the first sign of life would come after 200 s.
     assert cli(server.home, "config", "set", "heartbeat_ttl", "6").returncode == 0
     gate = tmp_path / "gate"
     task = admin.post("/api/teams/alpha/tasks", {"subject": "second", "run": WAITS.format(gate)})["id"]
-    wait_until(lambda: any(run.heartbeat_at for run in team.runs(task)), server)
+    until(lambda: any(run.heartbeat_at for run in team.runs(task)))
     gate.touch()
-    wait_until(lambda: team.task(task).state == "done", server)
+    until(lambda: team.task(task).state == "done")
 
 
 @pytest.mark.long
@@ -136,7 +129,7 @@ def test_checks_that_run_keep_nobody_from_an_answer(start: Callable[..., Server]
     callers = [threading.Thread(target=complete, args=(id,)) for id in ids]
     for caller in callers:
         caller.start()
-    wait_until(lambda: sum(task.verifying is not None for task in team.tasks(status="review")) == count, server)
+    until(lambda: sum(task.verifying is not None for task in team.tasks(status="review")) == count)
     # More than there are threads for answers, all at their checks: whoever asks now is answered.
     assert admin.get("/api/teams/alpha/status")["counts"]
     gate.touch()
@@ -161,7 +154,7 @@ def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callab
         done: dict[str, str] = admin.post(f"/api/tasks/{task}/reply", {"reply": said})
         return done
 
-    wait_until(failed, server)
+    until(failed)
     shown = admin.get(f"/api/tasks/{task}")
     assert shown["show_reply_ui"] is True and "exit code 3" in shown["output"]
     asked = shown["question"]
@@ -173,7 +166,7 @@ def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callab
         assert html.count('data-role="question"') == 1 and f'data-task-id="{task}"' in html, page
     assert admin.refused("POST", f"/api/tasks/{task}/reply", {"reply": "hm"}) == (400, "invalid_request")
     assert answer("retry") == {"task_id": task, "old_status": "ERROR", "new_status": "QUEUED"}
-    wait_until(failed, server)
+    until(failed)
     again = admin.get(f"/api/tasks/{task}")["question"]
     assert again["id"] != asked["id"]
     old = {"reply": "cancel", "question_id": asked["id"]}
@@ -265,7 +258,7 @@ def test_a_verify_that_the_end_interrupts_is_no_failed_verify(start: Callable[..
     waiting.start()
     home = connect(str(server.home))
     checking = home.team("alpha")
-    wait_until(lambda: checking.task(task).verifying is not None and bool(children(server.process.pid)), server)
+    until(lambda: checking.task(task).verifying is not None and bool(children(server.process.pid)))
     left = children(server.process.pid)
     server.close()
     waiting.join(PATIENCE)
@@ -293,7 +286,7 @@ def test_what_was_killed_is_taken_up_by_the_next_server_without_using_up_an_atte
         runs = admin.get(f"{tasks}/{id}/runs")["runs"]
         return len(runs) == 2 and gone(left)
 
-    wait_until(second_run, again)
+    until(second_run)
     assert admin.get(tasks)["tasks"][0]["attempt"] == 1
 
 
@@ -304,7 +297,7 @@ def test_tasks_of_a_team_that_comes_later_are_worked_on(start: Callable[..., Ser
     admin.post("/api/teams", {"name": "later"})
     admin.post("/api/teams/later/members", {"name": "sh", "agent": "shell"})
     task = admin.post("/api/teams/later/tasks", {"subject": "say", "run": "echo hello"})["id"]
-    wait_until(lambda: admin.get(f"/api/teams/later/tasks/{task}")["state"] == "done", server)
+    until(lambda: admin.get(f"/api/teams/later/tasks/{task}")["state"] == "done")
     assert admin.get(f"/api/teams/later/tasks/{task}")["output"] == "hello"
 
 
@@ -315,7 +308,7 @@ def test_stopping_one_team_pauses_it_and_leaves_the_server_to_the_others(start: 
     left = children(server.process.pid)
     stopped = json.loads(cli(server.home, "stop", "--now", "--team", "alpha").stdout)
     assert "server" in stopped["ended"]
-    wait_until(lambda: gone(left), server)
+    until(lambda: gone(left))
     admin = server.client()
     assert admin.get("/api/teams/alpha")["settings"]["paused"] is True
     assert server.process.poll() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.network import NGINX, Nginx
 from tests.surfaces.cli.test_start_up import QUIET, SLOW, loaded, ours
 from tests.surfaces.http.harness import Server
 from tests.surfaces.integrations.conftest import Window
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -229,13 +229,6 @@ def test_a_login_of_another_kind_joins_nothing(server: Server, team: Team, run: 
     run("login", server.url, said=server.tokens.create("ada", role="worker", team="alpha")[1] + "\n")
     assert "that of ada" in run("join", "--team", "alpha", "--agent", "claude", "--name", "ben", code=1)
     assert not list(project.iterdir()), "nothing was written"
-
-
-def until(wanted: Callable[[], object]) -> None:
-    ends = time.monotonic() + 60
-    while not wanted():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 @pytest.fixture

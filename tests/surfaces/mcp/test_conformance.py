@@ -2,7 +2,7 @@
 with the suite's own tools, resources and prompts on our layer.
 
 `conformance-*.yml` beside this file lists what fails and why; the suite itself also fails where something listed there
-passes. `make agents ARGS=conformance` installs it.
+passes. `make programs ARGS=conformance` installs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import fetch_agents
+from tests import pinned
 from tests.surfaces.http.harness import Server
 
 HERE = Path(__file__).parent
@@ -69,10 +69,8 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 @pytest.fixture(scope="module")
 def suite() -> list[str]:
     """The command; skips where it is not installed."""
-    if not fetch_agents.is_there("conformance"):
-        pytest.skip("conformance is not installed: `make agents ARGS=conformance` downloads it")
-    programs = fetch_agents.fetch("conformance")
-    return [str(programs / "node"), str(programs / "conformance")]
+    programs = pinned.programs("conformance")
+    return [f"{programs}/node", f"{programs}/conformance"]
 
 
 @pytest.fixture(params=["up", "fixture"])

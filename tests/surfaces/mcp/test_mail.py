@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -15,6 +14,7 @@ import pytest
 from interlock.app.home import Home
 from interlock.app.team import Team
 from tests.surfaces.mcp.harness import command, connected, environment
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 LARGE = "x" * 100_000
@@ -156,14 +156,6 @@ class Raw:
         self.server.stdin.close()
         self.server.stdout.close()
         assert self.server.wait(PATIENCE) == 0
-
-
-def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Look until it is so: a stage in the ledger that a server which says nothing has reached."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def wait_for_stage(team: Team, member: str, stage: str) -> None:
