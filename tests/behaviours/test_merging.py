@@ -87,7 +87,7 @@ def test_of_two_that_conflict_the_second_author_mends_it(place: Place, repositor
     (name,) = [name for name in members if (place.task(name).worktree or {}).get("returned")]
     assert outcomes(place, name) == ["conflict", "merged"]
     prompt = (place.path / f"prompt-{name}").read_text()
-    assert "in: story.txt" in prompt and "conflict markers" in prompt and "interlock/crew" in prompt
+    assert "in: story.txt" in prompt and "conflict markers" in prompt and "interlock/crew" not in prompt
 
 
 def test_a_command_whose_result_conflicts_is_run_again_on_what_was_merged(place: Place, repository: Repository) -> None:
@@ -109,7 +109,7 @@ def test_a_command_whose_result_conflicts_is_run_again_on_what_was_merged(place:
     (told,) = place.team.report().incidents
     assert (told.run, told.member, told.outcome) == (1, name, "merge: conflict")
     (message,) = [one.content for one in place.team.inbox(name) if "It conflicts" in one.content]
-    assert "Its command is run again, on interlock/crew as it is now" in message and "markers" not in message
+    assert "Its command is run again, on what others have done meanwhile" in message and "markers" not in message
 
 
 TURNS = (

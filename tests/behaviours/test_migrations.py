@@ -228,6 +228,7 @@ FROZEN = {
     "007_workflow_entries.sql": "05d2c4a7ee9763622f4f679fd70d7ef9479c32463bb31459950b015e859b2ce5",
     "008_workers.sql": "90843d21acfc2cd1c55aeebb93c35c89f445c589f9a2ad0b9974544e1c221e8e",
     "009_changes.sql": "242f7860e3fe9d7e5d6b8ed415d4d286be1cf44f96d7877b2f581442da9efa63",
+    "010_landed.sql": "4b25e7b471f5e3ef92c0db0fe00a9caf698bed58fb49b44a3ae2429128395485",
 }
 
 

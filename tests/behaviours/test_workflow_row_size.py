@@ -123,8 +123,8 @@ def test_the_runs_of_a_ledger_from_before_are_all_there_and_go_on(tmp_path: Path
     ledger = f"{place.team.directory}/ledger.db"
     place.close()
     connection = sqlite3.connect(ledger)
-    for undone in (  # what migrations 007 to 009 will make
-        "DROP TABLE changes",
+    for undone in (  # what migrations 007 to 010 will make
+        "ALTER TABLE team DROP COLUMN landed", "DROP TABLE changes",
         "DROP TABLE workflow_entries", "DROP TABLE workers", "DROP INDEX tasks_labels", "DROP INDEX tasks_ready",
         "ALTER TABLE tasks DROP COLUMN labels", "CREATE INDEX tasks_ready ON tasks (n)",
     ):  # fmt: skip

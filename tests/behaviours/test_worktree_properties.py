@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,26 @@ from tests.behaviours.repository import Repository, checkout
 FILES = ("a.txt", "b.txt", "sub/c.txt")
 START = "1\n2\n3\n"
 EDITS = st.tuples(st.sampled_from(FILES), st.sampled_from(["append", "first", "delete", "new"]))
-LEAVES = st.sampled_from(["open", "commit", "stage", "detach", "branch", "lock"])
+LEAVES = st.sampled_from(["open", "commit", "stage", "detach", "branch", "lock", "push", "update-ref", "occupy"])
 TASKS = st.lists(st.tuples(st.lists(EDITS, max_size=3), LEAVES), min_size=1, max_size=4)
+
+
+class Known:
+    """What a ledger knows of the integration branch, kept by the one process that there is here."""
+
+    def __init__(self) -> None:
+        self.landed: str | None = None
+        self.told: list[tuple[str | None, str | None]] = []
+
+    def commits(self) -> tuple[str | None, str | None]:
+        return self.landed, None
+
+    def begins(self, commit: str, into: str | None) -> None:
+        self.landed = commit
+
+    def moved(self, here: str | None, landed: str, lines: Sequence[str], work_of: str | None) -> str | None:
+        self.told.append((here, work_of))
+        return f"refs/kept/{here}" if lines else None
 
 
 def edit(root: Path, name: str, file: str, how: str) -> None:
@@ -44,8 +63,14 @@ def leave(root: Path, how: str) -> None:
             git("checkout", "--quiet", "--detach")
         elif how == "branch":
             git("switch", "--quiet", "--create", f"mine-{root.name}")
+        elif how == "occupy":
+            git("symbolic-ref", "HEAD", "refs/heads/interlock/crew")
         git("add", "--all")
         git("commit", "--quiet", "--allow-empty", "--message", "its own")
+        if how == "push":
+            git("push", "--quiet", "--force", ".", "HEAD:interlock/crew")
+        elif how == "update-ref":
+            git("update-ref", "refs/heads/interlock/crew", "HEAD")
 
 
 def tree(repository: Repository, name: str) -> dict[str, str]:
@@ -63,7 +88,7 @@ def untouchable(repository: Repository) -> dict[str, object]:
     return {**found, "refs": [line for line in found["refs"] if "/mine-" not in line]}  # type: ignore[attr-defined]
 
 
-def hold(found: Trees, repository: Repository, tasks: list[tuple[list[tuple[str, str]], str]]) -> None:
+def hold(found: Trees, ledger: Known, repository: Repository, tasks: list[tuple[list[tuple[str, str]], str]]) -> None:
     before = untouchable(repository)
     started: list[dict[str, Any]] = []
     for number, (edits, how) in enumerate(tasks):
@@ -72,6 +97,10 @@ def hold(found: Trees, repository: Repository, tasks: list[tuple[list[tuple[str,
         for file, kind in edits:
             edit(root, f"t{number}", file, kind)
         leave(root, how)
+        moved = repository.head("interlock/crew")
+        assert found.head() == ledger.landed == repository.head("interlock/crew")
+        assert moved == ledger.landed or (ledger.told[-1][0] == moved and ledger.told[-1][1]), "they are a task's work"
+        assert moved == ledger.landed or repository.head(f"refs/kept/{moved}") == moved
         started.append(known)
     for number, known in enumerate(started):
         wanted = content(Path(str(known["path"])))
@@ -90,7 +119,9 @@ def hold(found: Trees, repository: Repository, tasks: list[tuple[list[tuple[str,
             assert conflicts and found.head() == onto
             assert found.update(known) == conflicts and found.update(known) == conflicts
         else:
-            assert not found.land(commit, "0" * 39 + "1") and found.land(commit, onto) and found.head() == commit
+            assert not found.land(commit, "0" * 39 + "1") and found.land(commit, onto)
+            ledger.landed = commit
+            assert found.head() == commit
             changed = {name for name in wanted if wanted[name] != tree(repository, str(known["base"])).get(name)}
             assert changed <= set(tree(repository, commit))
     for known in started:
@@ -104,9 +135,10 @@ def check(tasks: list[tuple[list[tuple[str, str]], str]]) -> None:
         repository = Repository(Path(place) / "work")
         repository.commit("start", **dict.fromkeys(FILES, START))
         opened = open_repository(str(repository.path), timeout=60)
-        found = Trees(opened, "crew", "0001", os.path.join(place, "home", "worktrees"))
+        ledger = Known()
+        found = Trees(opened, "crew", "0001", os.path.join(place, "home", "worktrees"), ledger)
         assert found.begin() == (repository.head(), True) and found.begin() == (repository.head(), False)
-        hold(found, repository, tasks)
+        hold(found, ledger, repository, tasks)
 
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

@@ -672,7 +672,7 @@ class TestReports:
                 ("005", "cancelled", None),
             ):
                 rows.tasks.insert(task(name, state=state, worktree=known))
-            assert rows.tasks.merged() == (2, 1)
+            assert rows.tasks.merged() == 2 and [one.subject for one in rows.tasks.undelivered()] == ["002"]
             assert [one.subject for one in rows.tasks.kept(["cancelled"])] == ["003", "004"]
 
     def test_what_tasks_wait_for_is_found_near_and_far(self, ledger: Ledger) -> None:

@@ -8,7 +8,8 @@ a unique suffix (`003`), or by their key in a plan. Times are ISO 8601 in UTC, d
 The modules that load much come with the first verb that needs them, as attributes of this package: `app.engine`, the
 workflow engine, `app.running`, the runner and git, `app.planning`, plans, `app.importing`, tasks of other programs,
 `app.speech`, AOF/1, `app.server_lock`, the server of a home, `app.ledgers`, ledgers that move, `app.tokens`, who may
-come in over HTTP, `app.receipts`, signed reports, and `app.stopping`, which ends members at work. So a claim does not
+come in over HTTP, `app.receipts`, signed reports, `app.stopping`, which ends members at work, and `app.branches`, what
+git says of merged work. So a claim does not
 pay for the workflow engine, and types are known all the same.
 """
 
@@ -36,6 +37,8 @@ def __getattr__(name: str) -> object:
         import interlock.app.receipts
     elif name == "stopping":
         import interlock.app.stopping
+    elif name == "branches":
+        import interlock.app.branches
     else:
         raise AttributeError(f"module 'interlock.app' has no attribute {name!r}")
     return getattr(interlock.app, name)

@@ -45,14 +45,14 @@ from interlock.runner.team_runner import TeamRunner
 from interlock.runner.telemetry import Telemetry, TracedCalls
 from interlock.runner.verify import Evidence, examine
 from interlock.runner.web_push import public_key, subscribe, unsubscribe
-from interlock.runner.workspace_allocation import integrate, place, seal
+from interlock.runner.workspace_allocation import place, seal
 
 __all__ = [
     "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "AgentSummary", "Condition", "DoctorReport", "Evidence",
     "Executor", "LivenessProbe", "Log", "MachineShare", "MemoryStore", "MemoryUnavailable", "NotificationSettings",
     "Notifications", "OpenMemory", "PollReport", "Profile", "RecallResult", "Result", "RunnerConfig", "Scheduler",
     "Stop", "TeamRunner", "Telemetry", "TracedCalls", "Trees", "Update", "WhyIdle", "abandoned", "browsers",
-    "changes", "connected_run", "examine_home", "examine_team", "forgetting", "integrate", "look",
+    "changes", "connected_run", "examine_home", "examine_team", "forgetting", "look",
     "merge_into", "merge_now", "place", "poll", "public_key", "remote_runs", "rmtree", "run_async", "subscribe",
     "take_registry", "targets", "trees", "try_out", "unsubscribe", "verify_now", "words_of",
 ]  # fmt: skip

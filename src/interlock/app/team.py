@@ -362,7 +362,11 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
         each list, the newest."""
         most = None if limit is None else _bounded(limit)
         with self._workspace.look() as rows:
-            return core.reports.night.report(rows, self.name, since, self._now(), self._workspace.settings(rows), most)
+            settings = self._workspace.settings(rows)
+            found = core.reports.night.report(rows, self.name, since, self._now(), settings, most)
+        if found.integration is not None:
+            app.branches.compare(self._workspace, found.integration)
+        return found
 
     def witness(self) -> values.witness.Witness:
         """What happened in figures, each derived from rows of the ledger alone (see `model.witness`)."""

@@ -48,7 +48,7 @@ class WorktreeVerbs(TeamBase):
             core.tasks.claim.must_hold(act, found)
             if found.state != "in-progress":
                 raise core.tasks.transition.illegal(found, "is not being worked on")
-        git.integrate(workspace, git.trees(workspace, how))
+        git.trees(workspace, how).begin()
         notes = os.path.dirname(workspace.log_path(found.id, found.run))
         os.makedirs(notes, exist_ok=True)
         with locked_directory(notes):  # Two that ask at once get one and the same.

@@ -26,7 +26,15 @@ from interlock.doctor.files import (
 )
 from interlock.doctor.files import adopt as adopt_edits
 from interlock.doctor.invariants import faults
-from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
+from interlock.errors import (
+    GitFailed,
+    InterlockError,
+    LedgerBusy,
+    LedgerUnusable,
+    StorageError,
+    TeamNotFound,
+    WorktreeRefused,
+)
 from interlock.gitwork.isolation import look, trees
 from interlock.model import text
 from interlock.model.names import SYSTEM
@@ -132,6 +140,7 @@ def _examined(
     findings += examine_mirror(workspace, repair=repair)
     findings += examine_leftovers(directory, repair=repair)
     findings += examine_worktrees(workspace, repair=repair)
+    findings += examine_branch(workspace, repair=repair)
     findings += examine_unknown_tasks(workspace)
     findings += _agents(workspace, why_idle)
     findings += examine_permissions(directory, repair=repair)
@@ -222,8 +231,9 @@ def examine_name(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
     elif repair:
         with workspace.act(Principal(SYSTEM, face="doctor")) as act:
             act.rows.team.update(
-                act.rows.team.get(), id=str(uuid.uuid4()), name=workspace.name, runner=None, updated_at=act.at
-            )
+                act.rows.team.get(), id=str(uuid.uuid4()), name=workspace.name, runner=None, landed=None,
+                updated_at=act.at,
+            )  # fmt: skip
             for run in act.rows.runs.open():
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number:
@@ -236,6 +246,31 @@ def examine_name(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
             act.topics.add("tasks")
         finding.repaired = True
     return [finding]
+
+
+def examine_branch(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
+    """Whether the integration branch is where it was left, and has all that was merged into it and is nowhere else."""
+    with workspace.ledger.snapshot() as rows:
+        landed, merged = rows.team.get().landed, rows.tasks.undelivered()
+    if landed is None and not merged:
+        return []
+    commits = {str((task.worktree or {})["merged"]): task.id for task in merged}
+    try:
+        found = trees(workspace, look(workspace))
+        moved, where = found.is_moved(), found.repository.top
+        findings = [DoctorFinding("error", f"{found.integration} was moved: {moved}.", where)] if moved else []
+        if moved and repair:
+            found.head()
+            findings[0].repaired = True
+        lost = found.lacking(list(commits)) & found.lacking(list(commits), inside="HEAD")
+    except (GitFailed, WorktreeRefused) as error:
+        said = f"Whether {workspace.name}'s merged work is where it should be is not known: {error.message}"
+        return [DoctorFinding("error" if merged else "warning", said, workspace.directory)]
+    if lost:
+        tasks = text.named(sorted(commits[one] for one in lost), 5)
+        what = f"The work of {tasks} was merged into {found.integration}, and is not on it."
+        findings.append(DoctorFinding("error", what, where))
+    return findings
 
 
 def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:

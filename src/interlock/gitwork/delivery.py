@@ -36,7 +36,7 @@ def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color
 
 
 def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:
-    shared = found.repository.git("merge-base", found.integration, tip, ok=(0, 1, 128)).text
+    shared = found.repository.git("merge-base", str(found.known()[0]), tip, ok=(0, 1, 128)).text
     return shared or str(known["base"])
 
 

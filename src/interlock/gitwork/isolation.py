@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from interlock.core.unit_of_work import Workspace
+from interlock.core.tasks import merge
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
+from interlock.model.names import SYSTEM
 
 NAMED = 5
 
@@ -54,7 +56,28 @@ def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> 
         WorktreeRefused, GitFailed: the team's working directory is not fit for worktrees.
     """
     repository = open_repository(how.workdir, timeout=how.git_timeout, token=token)
-    return Trees(repository, workspace.name, how.identity, os.path.join(workspace.directory, DIRECTORY))
+    root = os.path.join(workspace.directory, DIRECTORY)
+    return Trees(repository, workspace.name, how.identity, root, _Landings(workspace, root))
+
+
+class _Landings:
+    """See `trees.Landings`."""
+
+    def __init__(self, workspace: Workspace, root: str) -> None:
+        self._workspace = workspace
+        self._root = root
+
+    def commits(self) -> tuple[str | None, str | None]:
+        with self._workspace.ledger.snapshot() as rows:
+            return merge.landed(rows)
+
+    def begins(self, commit: str, into: str | None) -> None:
+        with self._workspace.act(Principal(SYSTEM)) as act:
+            merge.begun(act, commit, into)
+
+    def moved(self, here: str | None, landed: str, lines: Sequence[str], work_of: str | None) -> str | None:
+        with self._workspace.act(Principal(SYSTEM)) as act:
+            return merge.put_back(act, here, landed, lines, work_of=work_of, root=self._root)
 
 
 def check(

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
@@ -39,15 +39,34 @@ class WorktreeCommit:
     unmerged: tuple[str, ...] = ()
 
 
-class Trees:
-    """See the package's page. `identity` is the team's own id, `root` the directory for its worktrees."""
+class Landings(Protocol):
+    """What the ledger knows of the integration branch, and is told of it."""
 
-    def __init__(self, repository: Repository, team: str, identity: str, root: str) -> None:
+    def commits(self) -> tuple[str | None, str | None]:
+        """The commit at which the branch was left last, and the one that a merge is moving it to now."""
+
+    def begins(self, commit: str, into: str | None) -> None:
+        """The branch is about to be made at `commit`, or to follow the user's branch `into`, which has all of it."""
+
+    def moved(self, here: str | None, landed: str, lines: Sequence[str], work_of: str | None) -> str | None:
+        """Somebody else has moved the branch from `landed` to `here`, where the commits `lines` are new; it is about to
+        be put back. `work_of`: the branch of a task that has these commits. Answers the reference by which they are
+        kept; None where there are none."""
+
+
+class Trees:
+    """See the package's page. `identity` is the team's own id, `root` the directory for its worktrees; `landings` may
+    be left out where there is no integration branch."""
+
+    def __init__(
+        self, repository: Repository, team: str, identity: str, root: str, landings: Landings | None = None
+    ) -> None:
         self.repository = repository
         self.team = team
         self.root = root
         self.integration = f"interlock/{team}"
         self._marker = f"refs/interlock/{identity}"
+        self._landings = landings
         self._git = repository.git
 
     def path(self, task_id: str, kind: str = "") -> str:
@@ -55,22 +74,87 @@ class Trees:
         return os.path.join(self.root, f"{kind}{task_id}")
 
     def head(self) -> str:
-        """The commit of the integration branch. Where somebody has removed it or moved it back, such as an agent that
-        tidies up, it is brought back: what was merged stays merged.
+        """The commit of the integration branch, which is the one that was landed last. Where somebody else has moved or
+        removed the branch, such as an agent that pushes or tidies up, it is put back: what was merged stays merged, and
+        nothing else is. Commits that came with such a move are kept, and told.
 
         Raises:
-            WorktreeRefused: there is none, or it is checked out somewhere else than it was.
+            WorktreeRefused: there is none, it cannot be put back, or this is not the repository that it was in.
         """
-        found, known = self._git.commit_of(HEADS + self.integration), self._git.commit_of(self._marker)
-        if self._is_lost(found, known):
-            return str(known) if self.land(str(known), found or NONE) else self.head()
-        if found is None:
+        while True:
+            here, (landed, fitting) = self._tip(), self.known()
+            if here is not None and here in fitting:
+                return here
+            if landed is None:
+                raise WorktreeRefused(
+                    f"There is no integration branch {self.integration}. Running the team makes it from your HEAD; "
+                    "if there was one, `git reflog` may still know it.",
+                    branch=self.integration,
+                )
+            if self._tip() == here:  # It was nowhere else while the ledger was read.
+                self._put_back(here, landed)
+
+    def known(self) -> tuple[str | None, set[str | None]]:
+        """The commit that was landed last, and where the branch may be: there, or at one that is being landed now. A
+        ledger that is older than this knowledge leaves the first to the reference that stands beside the branch."""
+        landed, landing = self._landings.commits() if self._landings is not None else (None, None)
+        landed = landed or self._git.commit_of(self._marker)
+        return landed, {landed, landing} - {None}
+
+    def is_moved(self) -> str | None:
+        """In words, how somebody else has moved the integration branch, or None; changes nothing."""
+        here, (landed, fitting) = self._tip(), self.known()
+        if landed is None or here in fitting or self._tip() != here:
+            return None
+        if self._git.commit_of(landed) is None:
+            return f"the commit {landed[:12]}, where it was left, is not in {self.repository.top}"
+        return f"it was left at {landed[:12]}, and is {'gone' if here is None else f'at {here[:12]}'} now"
+
+    def lacking(self, commits: Sequence[str], *, inside: str | None = None) -> set[str]:
+        """Those of `commits` that the integration branch, as it is now, does not have; or the commit `inside`."""
+        if not commits:
+            return set()
+        here, asked = inside or self._tip(), "".join(f"{one}^{{commit}}\n" for one in commits)
+        looked = self._git("cat-file", "--batch-check=%(objectname)", stdin=asked)
+        there = [one for one, said in zip(commits, looked.text.split("\n"), strict=False) if said == one]
+        if here is not None and there:
+            beyond = self._git("rev-list", "--stdin", stdin="\n".join((*there, f"^{here}", ""))).text.split("\n")
+            there = sorted(set(there).difference(beyond))
+        return set(commits).difference(there if here is not None else ())
+
+    def _tip(self) -> str | None:
+        return self._git.commit_of(HEADS + self.integration)
+
+    def _put_back(self, here: str | None, landed: str) -> None:
+        """Bring the branch from `here` back to what was landed, unless it has been moved meanwhile."""
+        git = self._git
+        if git.commit_of(landed) is None:
             raise WorktreeRefused(
-                f"There is no integration branch {self.integration}. Running the team makes it from your HEAD; "
-                "if there was one, `git reflog` may still know it.",
-                branch=self.integration,
-            )
-        return found
+                f"{self.integration} was left at the commit {landed[:12]}, which is not in {self.repository.top}: this "
+                "is another repository than the team's, or has lost objects. Bring the team's repository back to this "
+                "place, or run the plan with --team NAME to begin as a new team.",
+                branch=self.integration, commit=landed,
+            )  # fmt: skip
+        changes: list[tuple[str, str, str | None]] = [(HEADS + self.integration, landed, here or NONE)]
+        if here is None or git.contains(here, landed):
+            lines, work_of = [], None
+        else:
+            lines = git("log", "--oneline", "--no-decorate", "--max-count=20", f"{landed}..{here}").text.split("\n")
+            work_of = self._work_with(here)
+        self._must_be_free()
+        kept = self._landings.moved(here, landed, lines, work_of) if self._landings is not None else None
+        if kept is not None:
+            changes.append((kept, str(here), None))
+        self._move([*changes, (self._marker, landed, None)])
+
+    def _work_with(self, commit: str) -> str | None:
+        """A task's branch that has this commit, or will have, since it is checked out in that task's worktree."""
+        below = f"{HEADS}interlock-work/{self.team}/"
+        found = self._git("for-each-ref", f"--contains={commit}", "--count=1", "--format=%(refname:lstrip=2)", below)
+        where = self.repository.checked_out().get(self.integration)
+        if not found.text and where is not None and self._is_ours(where):
+            return f"interlock-work/{self.team}/{os.path.basename(where)}"
+        return found.text or None
 
     def begin(self) -> tuple[str, bool]:
         """Have the integration branch: made from the user's HEAD at first; later, where all of it is in the user's
@@ -81,14 +165,14 @@ class Trees:
         """
         self._check_place()
         user = self._git.commit_of("HEAD") or ""
-        here, known = self._git.commit_of(HEADS + self.integration), self._git.commit_of(self._marker)
-        if self._is_lost(here, known) and not self._brings_nothing(str(known), user):
+        here, (landed, fitting) = self._tip(), self.known()
+        if landed is not None and here not in fitting and not self._is_in(here, landed, user):
             here = self.head()
-        if here == user and known is not None:
+        if here == user == landed:
             return user, False
-        follows = here is not None and self._git.contains(here, user)
         branch = self.repository.branch()
-        if here is not None and known is not None and (not follows or branch is None or self._is_checked_out()):
+        follows = here is None or self._git.contains(here, user)
+        if here is not None and landed is not None and (not follows or branch is None or self._release()):
             return here, False
         if branch is None:
             raise WorktreeRefused(
@@ -101,19 +185,25 @@ class Trees:
                 f"{self.integration} is the team's own branch, and you have it checked out: `git switch` to yours.",
                 branch=branch,
             )
-        if here is not None and not follows:
+        if not follows:
             raise WorktreeRefused(
                 f"There is a branch {self.integration} already, of an older team, with work that is not in {branch}. "
                 f"Merge it (`git merge {self.integration}`), remove it (`git branch -D {self.integration}`), or name "
                 "this team otherwise.",
                 branch=self.integration,
             )
+        if self._landings is not None:
+            self._landings.begins(user, None if landed is None else branch)
         moved = self._move([(HEADS + self.integration, user, here or NONE), (self._marker, user, None)])
         return (user, True) if moved else self.begin()
 
-    def _is_lost(self, here: str | None, known: str | None) -> bool:
-        """Whether the branch, which is at `here`, has no longer what was merged into it at last, `known`."""
-        return known not in (None, here) and (here is None or not self._git.contains(str(known), here))
+    def _is_in(self, here: str | None, landed: str, user: str) -> bool:
+        """Whether `user` has all that was landed, and all that is in the branch as somebody has left it, at `here`."""
+        if self._git.commit_of(landed) is None:
+            return False
+        if here is None:
+            return self._brings_nothing(landed, user)
+        return self._git.contains(landed, user) and self._git.contains(here, user)
 
     def _brings_nothing(self, commit: str, user: str) -> bool:
         """Whether a merge of `commit` would leave `user` as it is: it has all of it, perhaps as a commit of its own."""
@@ -239,7 +329,7 @@ class Trees:
         with their markers for the author to resolve."""
         git, head = self._git.at(str(known["path"])), self.head()
         if git.commit_of("MERGE_HEAD") is None and not git.contains(head, "HEAD"):
-            message = f"Merge {self.integration} into {known['branch']}"
+            message = f"Merge what others have done into {known['branch']}"
             git("merge", "--no-ff", "--no-verify", "--message", message, head, ok=(0, 1), variables=git.identity())
         return git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
 
@@ -279,13 +369,7 @@ class Trees:
         Raises:
             WorktreeRefused: it is checked out somewhere, whose files would no longer fit it.
         """
-        where = self._is_checked_out()
-        if where:
-            raise WorktreeRefused(
-                f"{self.integration} is checked out in {where}, and moving it would put that checkout out of step. "
-                "`git switch` to another branch there.",
-                path=where,
-            )
+        self._must_be_free()
         return self._move([(HEADS + self.integration, commit, onto), (self._marker, commit, None)])
 
     def remove(self, path: str) -> None:
@@ -323,8 +407,7 @@ class Trees:
         """Every worktree of the repository below our root, also where its directory is gone."""
         lines = self._git("worktree", "list", "--porcelain").out.split("\n")
         paths = [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
-        root = os.path.realpath(self.root)
-        return [path for path in paths if os.path.dirname(os.path.realpath(path)) == root]
+        return [path for path in paths if self._is_ours(path)]
 
     def _add(self, *words: str) -> None:
         os.makedirs(self.root, mode=0o700, exist_ok=True)
@@ -339,8 +422,27 @@ class Trees:
                 return name
         raise WorktreeRefused(f"All of {plain}-2 to -999 are taken: remove some (`git branch -D`).", branch=plain)
 
-    def _is_checked_out(self) -> str | None:
-        return self.repository.checked_out().get(self.integration)
+    def _must_be_free(self) -> None:
+        where = self._release()
+        if where is not None:
+            raise WorktreeRefused(
+                f"{self.integration} is checked out in {where}, and moving it would put that checkout out of step. "
+                "`git switch` to another branch there.",
+                path=where,
+            )
+
+    def _release(self) -> str | None:
+        """Where the integration branch is checked out, so that it must stay as it is. A worktree of ours whose agent
+        has switched to it only keeps the commit: what the agent does there goes on, and ends on the task's branch."""
+        where = self.repository.checked_out().get(self.integration)
+        if where is None or not self._is_ours(where):
+            return where
+        git = self._git.at(where)
+        git("update-ref", "--no-deref", "HEAD", git.commit_of("HEAD") or "")
+        return self._release()
+
+    def _is_ours(self, path: str) -> bool:
+        return os.path.dirname(os.path.realpath(path)) == os.path.realpath(self.root)
 
     def _move(self, changes: Sequence[tuple[str, str, str | None]]) -> bool:
         try:

@@ -82,6 +82,8 @@ EVENT_TYPES: dict[str, str] = {
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "worktree.made": "A task got a worktree of its own; payload: path, branch, base (the commit it starts from).",
     "integration.started": "A team's integration branch was made, or followed the user's; payload: branch, commit.",
+    "integration.moved": "Somebody else moved that branch, and it is put back; payload: branch, commit (where it "
+    "belongs), found (where it was; null: nowhere), kept (the reference that keeps what came with it, or null).",
     "merge.queued": "A task's branch waits to be merged into the integration branch; payload: branch, run.",
     "merge.started": "Interlock began to merge it and to verify the merged tree; payload: branch, process.",
     "merge.finished": "That ended; payload: outcome (merged, conflict, red, failed, postponed), commit, files, reason.",

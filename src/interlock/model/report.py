@@ -73,11 +73,15 @@ class Incident:
 
 @dataclass(slots=True)
 class IntegrationBranch:
-    """How many finished tasks are on the team's integration branch, and how many of them were merged on."""
+    """How many finished tasks were merged into the team's integration branch, and how many of them into one of the
+    user's. What git says of it now: `missing` are tasks whose work is not on it though it was merged, `trouble` is what
+    else is wrong, or why git was not asked."""
 
     branch: str
     tasks: int
     delivered: int
+    missing: list[str] = field(default_factory=list)
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
@@ -138,12 +142,12 @@ def sections(found: TeamReport, most: int | None = None) -> list[tuple[str, str,
     """(title, what is left out, items) of every part that has something to say; `most` of each at most."""
     parts: list[tuple[str, str, list[Item]]] = [
         ("Needs you", "needs_me", [("?", need.headline, [need.verb], "") for need in folded(found.needs_me)]),
-        ("Done", "done", [_done(task) for task in found.done]),
+        ("Done", "done", [_done(task, found.integration) for task in found.done]),
         ("Failed", "failed", [_failed(task, found.team) for task in found.failed]),
         ("What happened", "incidents", _happened(found.incidents)),
         ("Left", "left", [("-", f"{_named(task)} ({task.state})", [task.why], "") for task in found.left]),
         ("Cancelled", "cancelled", [("-", _named(task), [], "") for task in found.cancelled]),
-        ("Merged", "integration", _merged(found)),
+        ("Merged" if _is_delivered(found) else "Ready to merge", "integration", _merged(found)),
         ("Kept worktrees", "kept", [_kept(task) for task in found.kept]),
     ]
     shown = []
@@ -240,8 +244,13 @@ def _painted(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m"
 
 
-def _done(task: DoneTask) -> Item:
+def _is_delivered(found: TeamReport) -> bool:
+    return found.integration is not None and found.integration.delivered == found.integration.tasks
+
+
+def _done(task: DoneTask, branch: IntegrationBranch | None) -> Item:
     proof = task.proof
+    gone = branch is not None and task.task_id in branch.missing
     found = latest_check(task.evidence)
     if task.verified and found:
         took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
@@ -251,11 +260,13 @@ def _done(task: DoneTask) -> Item:
     tries = f"{task.runs} runs" if task.runs > 1 else ""
     told = (proof, by, tries, words.span(task.seconds), words.spent(task.spent))
     more = [", ".join(part for part in told if part)]
+    if branch is not None and gone:
+        more.append(f"its work is not on {branch.branch} any more, though it was merged there")
     if task.files:
         more.append(beside_git(task))
     if task.output:
         more.append(task.output.strip().rpartition("\n")[2])  # what was said last
-    return ("+", _named(task), [line for line in more if line], "")
+    return ("!" if gone else "+", _named(task), [line for line in more if line], "")
 
 
 def beside_git(task: DoneTask) -> str:
@@ -274,9 +285,20 @@ def _merged(found: TeamReport) -> list[Item]:
     if branch is None:
         return []
     left = branch.tasks - branch.delivered
-    head = f"{branch.branch} has the work of {words.count(branch.tasks, 'task')}"
-    how = f"interlock merge --all --team {found.team}" if left else "all of it is merged"
-    return [("+", head, [how], "")]
+    items: list[Item] = []
+    if branch.trouble:
+        items.append(("!", f"{branch.branch}: {branch.trouble}", [], ""))
+    if branch.missing:
+        gone = (
+            f"the work of {words.count(len(branch.missing), 'task')} was merged into {branch.branch} and is not on it"
+        )
+        items.append(("!", f"{gone}: {words.named(branch.missing, 5)}", [f"interlock doctor --team {found.team}"], ""))
+    if present := left - len(branch.missing):
+        head = f"{branch.branch} has the work of {words.count(present, 'task')}, which is on no branch of yours yet"
+        items.append(("+", head, [f"interlock merge --all --team {found.team}"], ""))
+    elif not left:
+        items.append(("+", f"the work of {words.count(branch.tasks, 'task')}, all of it in your branch", [], ""))
+    return items
 
 
 def _failed(task: FailedTask, team: str) -> Item:

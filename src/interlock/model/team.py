@@ -13,7 +13,8 @@ MEMBER = "name session_key role status agent type model current_task joined_at l
 
 @dataclass(slots=True)
 class TeamRecord:
-    """A team's own row. `day` and `day_count` number its tasks; `open_tasks` counts those not final."""
+    """A team's own row. `day` and `day_count` number its tasks; `open_tasks` counts those not final; `landed` is the
+    commit at which its integration branch was left last."""
 
     id: str
     name: str
@@ -27,6 +28,7 @@ class TeamRecord:
     day_count: int
     open_tasks: int
     runner: str | None
+    landed: str | None = None
 
     def as_dict(self, members: list[Json]) -> Json:
         """The shape of `config.json` and of `team show`."""

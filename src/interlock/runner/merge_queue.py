@@ -51,14 +51,14 @@ CHANGED_NAMED = 20
 CONFLICT = "It conflicts with what others have done meanwhile, in: {files}."
 ALIKE = "Others have made the very same change meanwhile, in: {files}."
 RESOLVE = """\
-{branch} is merged into your worktree now, and those files hold conflict markers (<<<<<<<, =======, >>>>>>>). Resolve
-them so that both sides are kept, take the markers out, and finish as before: what you leave is committed for you. (If
-there are no markers: `git merge {branch}`.)"""
+What they have done is merged into your worktree now, and those files hold conflict markers (<<<<<<<, =======, >>>>>>>).
+Resolve them so that both sides are kept, take the markers out, and finish as before: what you leave is committed for
+you. (If there are no markers: `git merge {onto}`.)"""
 TWICE = """\
-{branch} is merged into your worktree now. If your change was meant to come on top of theirs, as when both count
-something up, make it again; else leave it, and finish as before."""
-SHOWS = "{branch} is merged into your worktree now, so that it shows there."
-AGAIN = "Its command is run again, on {branch} as it is now. What it had made before is the commit {head}."
+What they have done is merged into your worktree now. If your change was meant to come on top of theirs, as when both
+count something up, make it again; else leave it, and finish as before."""
+SHOWS = "What others have done is merged into your worktree now, so that it shows there."
+AGAIN = "Its command is run again, on what others have done meanwhile. What it had made before is the commit {head}."
 
 Hear = Callable[[Update], None]
 
@@ -209,11 +209,11 @@ class BranchMerge:
             commit, files = found.merge(path, head, f"Merge {task.id}: {workspace_allocation.message_of(task)}")
             if commit is None:
                 reason = CONFLICT.format(files=", ".join(files))
-                raise MergeFailure("conflict", reason, files, todo=self._todo(RESOLVE, head))
+                raise MergeFailure("conflict", reason, files, todo=self._todo(RESOLVE, head, onto))
             alike = [] if self._worktree.get("returned") else found.changed_alike(head, onto)
             if alike:
                 reason = ALIKE.format(files=", ".join(alike))
-                raise MergeFailure("conflict", reason, alike, todo=self._todo(TWICE, head))
+                raise MergeFailure("conflict", reason, alike, todo=self._todo(TWICE, head, onto))
             return head, onto, directory, commit
 
         head, onto, directory, commit = await anyio.to_thread.run_sync(merge)
@@ -231,9 +231,10 @@ class BranchMerge:
         await anyio.to_thread.run_sync(write_down)
         return proof, kept
 
-    def _todo(self, agent: str, head: str) -> str:
-        """What to do about a merge that came to nothing; a command cannot be told, and begins again."""
-        return (agent if self._task.command is None else AGAIN).format(branch=self._found.integration, head=head)
+    def _todo(self, agent: str, head: str, onto: str = "") -> str:
+        """What to do about a merge that came to nothing; a command cannot be told, and begins again. It does not name
+        the integration branch, which is nobody's to work on."""
+        return (agent if self._task.command is None else AGAIN).format(head=head, onto=onto[:12])
 
     def _changed_check(self, head: str, onto: str) -> list[str]:
         """The files that belong to its check by their names, and that the work has changed or deleted: a check that is

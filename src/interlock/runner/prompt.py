@@ -89,8 +89,8 @@ go on (`task_update` with `block`). If you repeat yourself again, the attempt is
 
 _WORKTREE = """\
 You work in a git worktree that is yours alone, on the branch `{branch}`. Commit there or not, as you like: when you are
-finished, what is left is committed for you, and Interlock merges your branch into `{integration}`. Do not push, and do
-not work in other checkouts of the repository."""
+finished, what is left is committed for you, and Interlock checks and merges your branch. Do not push, move no other
+branch, and do not work in other checkouts of the repository."""
 
 _REVIEWING = """\
 ## How to answer
@@ -228,7 +228,7 @@ def prompt_for(
         )
     branch = elsewhere or (task.worktree or {}).get("branch")
     if branch:
-        parts.append(_WORKTREE.format(branch=branch, integration=f"interlock/{branch.split('/')[1]}"))
+        parts.append(_WORKTREE.format(branch=branch))
     if rules:
         parts.append(f"## What you may do\n\n{rules}")
     parts.append(_ELSEWHERE if elsewhere else (_TALKING if talks else _REPORTING).format(id=task.id))

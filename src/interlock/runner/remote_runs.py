@@ -212,7 +212,7 @@ def _prepared(
 def _start(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str | None]:
     """The commit that the run starts from, and one to merge into it. A worktree that the task has here is committed
     and, once everything in it is somewhere else, removed: its work goes on elsewhere."""
-    workspace_allocation.integrate(workspace, found)
+    found.begin()
     known = task.worktree
     if known is None:
         return found.head(), None

@@ -42,20 +42,8 @@ def begin(workspace: Workspace) -> None:
     how = look(workspace)
     if how.on:
         found = trees(workspace, how)
-        integrate(workspace, found)
+        found.begin()
         sweep(workspace, found)
-
-
-def integrate(workspace: Workspace, found: Trees) -> None:
-    """Have the integration branch.
-
-    Raises:
-        WorktreeRefused, GitFailed: that cannot be; the message says why.
-    """
-    commit, news = found.begin()
-    if news:
-        with workspace.act(Principal(SYSTEM)) as act:
-            act.event("integration.started", branch=found.integration, commit=commit)
 
 
 async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear) -> str | None:
@@ -130,11 +118,12 @@ def put_away(workspace: Workspace, task: Task) -> None:
         current = rows.tasks.get(task.id)
     if current is None or current.worktree is None:
         return
+    found = trees(workspace, look(workspace))
     if task.state == "review":
-        found = trees(workspace, look(workspace))
         found.remove(found.path(task.id, REVIEWING))
     elif current.state == "review" or current.worktree.get("reads"):
-        seal(workspace, current)
+        seal(workspace, current, found)
+    found.head()  # What the run has done to the integration branch is known now, and whose commits those are.
 
 
 def message_of(task: Task) -> str:

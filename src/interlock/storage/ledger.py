@@ -336,8 +336,11 @@ class TaskRows(Protocol):
     def kept(self, states: Collection[str]) -> list[Task]:
         """Those of them in these states, or whose worktree stays since not all in it could be kept."""
 
-    def merged(self) -> tuple[int, int]:
-        """How many of them are done and merged, and how many of these are delivered."""
+    def merged(self) -> int:
+        """How many of them are done and merged."""
+
+    def undelivered(self) -> list[Task]:
+        """Those of them that are done and merged, and are in no branch of the user's yet."""
 
     def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
         """(failed,) for that check on that tree before any work, (None,): it did not finish; None: it was not run."""

@@ -53,7 +53,7 @@ def test_the_report_says_where_the_work_is_and_how_to_get_it(interlock: Interloc
     said = interlock("report").out
     assert "interlock/crew has the work of 1 task" in said and "interlock merge --all --team crew" in said
     interlock("merge", "--team", "crew", "--all")
-    assert "all of it is merged" in interlock("report").out
+    assert "all of it in your branch" in interlock("report").out
 
 
 def test_a_team_that_works_in_no_worktrees_is_told_where_its_work_is(here: Path, interlock: Interlock) -> None:

@@ -368,7 +368,7 @@ TROUBLE: dict[str, tuple[tuple[str, object], ...]] = {
     "verify.finished": (("passed", False),),
     "permission.answered": (("answer", "refuse"),),
     "merge.finished": (("outcome", "conflict"), ("outcome", "red"), ("outcome", "failed")),
-    **dict.fromkeys(("run.stuck", "changes.set_aside", *ELSEWHERE, *OVERSTEPPED), ()),
+    **dict.fromkeys(("run.stuck", "changes.set_aside", "integration.moved", *ELSEWHERE, *OVERSTEPPED), ()),
 }
 """The types of events that may be incidents of a task, and what those say that are."""
 TELLING = (*TROUBLE, "task.claimed")
@@ -376,10 +376,11 @@ TELLING = (*TROUBLE, "task.claimed")
 
 
 def integration(rows: Rows) -> IntegrationBranch | None:
-    """The team's integration branch: how many finished tasks are on it, and how many of them were merged on by
-    `interlock merge`; null in a team that has none."""
-    merged, taken = rows.tasks.merged()
-    return IntegrationBranch(f"interlock/{rows.team.get().name}", merged, taken) if merged else None
+    """The team's integration branch, as far as the ledger knows; null in a team that has none."""
+    merged = rows.tasks.merged()
+    if not merged:
+        return None
+    return IntegrationBranch(f"interlock/{rows.team.get().name}", merged, merged - len(rows.tasks.undelivered()))
 
 
 def merge_incidents(tasks: list[Task], told_of: dict[str, list[Event]]) -> list[Incident]:
@@ -392,7 +393,9 @@ def merge_incidents(tasks: list[Task], told_of: dict[str, list[Event]]) -> list[
         member: str | None = None
         for event in told_of.get(task.id, ()) if task.worktree else ():
             told = _told(event)
-            if event.type == "task.claimed":
+            if event.type == "integration.moved":
+                found.append(Incident(task.id, task.plan_key, None, None, event.at, *_moved(event, task)))
+            elif event.type == "task.claimed":
                 run, member = int(event.payload["run"].rpartition(".")[2]), event.payload["owner"]
             elif told is not None:
                 found.append(Incident(task.id, task.plan_key, run, member, event.at, *told))
@@ -406,6 +409,13 @@ def merge_incidents(tasks: list[Task], told_of: dict[str, list[Event]]) -> list[
         detail = f"{what}; at work since the look before: {named(list(runs), 5)}"
         found.append(Incident(str(event.task_id), None, None, None, event.at, "something changed elsewhere", detail))
     return found
+
+
+def _moved(event: Event, task: Task) -> tuple[str, str]:
+    said = event.payload
+    whose = "that no task has made" if (task.worktree or {}).get("found") else f"of {task.id}"
+    what = f"{said['branch']} was moved to commits {whose}, and put back to {said['commit'][:12]}"
+    return what, f"what it was moved to is kept as {said['kept']}" if said["kept"] else ""
 
 
 def _told(event: Event) -> tuple[str, str] | None:

@@ -13,21 +13,26 @@ finds its process gone takes it up. What git does stands in `runner.merging`; he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interlock.core import questions
 from interlock.core.mailbox import notify
 from interlock.core.tasks.change import cancel
-from interlock.core.tasks.finish import back_to_author, done, wait_for_merge
+from interlock.core.tasks.create import create
+from interlock.core.tasks.finish import ask_human, back_to_author, done, wait_for_merge
 from interlock.core.tasks.review import author_lives
+from interlock.core.tasks.transition import move
 from interlock.core.tasks.verify import red_before
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import check, row
+from interlock.model.names import HUMAN
 from interlock.model.question import CHANGES, changes_asked
 from interlock.model.task import Task
 from interlock.processes import ref
+from interlock.storage.ledger import Rows
 
 RETRY, DROP = "retry", "drop"
 OPTIONS = [RETRY, CHANGES, DROP]
@@ -38,6 +43,12 @@ RETURNS = 10
 """How often a merge that came to nothing is given back to the author, whatever lands meanwhile."""
 FINDINGS_CHARS = 8000
 FILES_NAMED = 20
+
+FOREIGN = "Commits on {branch} that no task has made"
+ADOPTED = """\
+Somebody else than Interlock has put commits on {branch}, which has been put back to {landed}, the commit
+that was landed last. Nothing is lost: they are on a branch of their own. Approve, and they are merged as the work of a
+task is; cancel, and they stay where they are."""
 
 Alive = Callable[[str], bool | None]
 
@@ -60,6 +71,55 @@ def process_of(task: Task) -> str:
 def in_order(tasks: list[Task]) -> list[Task]:
     """The queue: what was begun before a crash first, then first come, first served."""
     return sorted(tasks, key=lambda one: (not under_way(one), str((one.merging or {}).get("since")), one.n))
+
+
+def landed(rows: Rows) -> tuple[str | None, str | None]:
+    """The commit at which the integration branch was left last, and the one that a merge is moving it to now."""
+    moving = (one.merging or {} for one in rows.tasks.merging() if under_way(one))
+    return rows.team.get().landed, next((state.get("commit") for state in moving if state.get("landing")), None)
+
+
+def begun(act: UnitOfWork, commit: str, into: str | None) -> None:
+    """The integration branch is made at `commit`, or follows the user's branch `into`, which has all that it had."""
+    team = act.rows.team.get()
+    act.rows.team.update(team, landed=commit)
+    for task in act.rows.tasks.undelivered() if into is not None else ():
+        act.rows.tasks.update(task, worktree={**(task.worktree or {}), "delivered": into})
+        act.topics.add("tasks")
+    act.event("integration.started", branch=f"interlock/{team.name}", commit=commit)
+
+
+def put_back(
+    act: UnitOfWork, here: str | None, landed: str, lines: Sequence[str], *, work_of: str | None, root: str
+) -> str | None:
+    """The integration branch, which somebody else has moved to `here`, is put back to `landed`.
+
+    The commits that came with it, told by `lines`, take their way where a task's branch `work_of` has them. Else they
+    become the work of a task in review, whose worktree would be below `root`. The reference by which they are kept;
+    None where there are none.
+    """
+    team = act.rows.team.get()
+    branch, kept = f"interlock/{team.name}", f"refs/interlock/moved/{team.id}/{here}" if lines else None
+    about = next((one for one in act.rows.tasks.worktrees() if (one.worktree or {}).get("branch") == work_of), None)
+    if lines and work_of is None:
+        known = (one for one in act.rows.tasks.worktrees() if (one.worktree or {}).get("found") == here)
+        about = next(known, None) or _adopt(act, branch, str(here), landed, lines, root)
+        kept = f"refs/heads/{(about.worktree or {})['branch']}"
+    told = act.rows.events.latest(None, 1, ["integration.moved"])
+    if not told or (told[0].payload["found"], told[0].payload["commit"]) != (here, landed):
+        act.event("integration.moved", about.id if about else None, branch=branch, commit=landed, found=here, kept=kept)
+    return kept
+
+
+def _adopt(act: UnitOfWork, branch: str, here: str, landed: str, lines: Sequence[str], root: str) -> Task:
+    """A task in review, which a person decides, whose work are the commits up to `here`."""
+    told = ADOPTED.format(branch=branch, landed=landed[:12])
+    task = create(act, FOREIGN.format(branch=branch), review=HUMAN, body=told)
+    path, own = os.path.join(root, task.id), f"interlock-work/{act.rows.team.get().name}/{task.id}"
+    worktree = {"path": path, "directory": path, "branch": own, "base": landed, "head": here, "found": here}
+    move(act, task, "in-progress", "review", reason=f"found on {branch}", worktree=worktree, output="\n".join(lines))
+    ask_human(act, task)
+    return task
 
 
 def begin(act: UnitOfWork, task: Task, process: str, *, alive: Alive) -> bool:
@@ -103,6 +163,8 @@ def merged(act: UnitOfWork, task: Task, process: str, proof: dict[str, Any], *, 
     if not mine(task, process):
         return False
     commit = proof.get("commit")
+    if commit is not None:
+        act.rows.team.update(act.rows.team.get(), landed=commit)
     act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
     changes: dict[str, Any] = {"merging": None, "findings": None}
     changes["worktree"] = {**(task.worktree or {}), "head": proof["head"], "merged": commit}

@@ -290,10 +290,12 @@ class SqlTasks(Table[Task]):
         which = f"(state IN ({marks(len(states))}) OR {_STAYS})"
         return self._select(f"worktree IS NOT NULL AND {which} ORDER BY n", *states)
 
-    def merged(self) -> tuple[int, int]:
-        counted = f"count(*), count(CASE WHEN {_DELIVERED} THEN 1 END)"
-        found = self._row(f"SELECT {counted} FROM tasks WHERE worktree IS NOT NULL AND state='done' AND {_MERGED}")
-        return int(found[0]), int(found[1])
+    def merged(self) -> int:
+        found = self._row(f"SELECT count(*) FROM tasks WHERE worktree IS NOT NULL AND state='done' AND {_MERGED}")
+        return int(found[0])
+
+    def undelivered(self) -> list[Task]:
+        return self._select(f"worktree IS NOT NULL AND state='done' AND {_MERGED} AND NOT {_DELIVERED} ORDER BY n")
 
     def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
         found = self._row("SELECT red FROM baselines WHERE tree=? AND setup=? AND command=?", tree, setup, command)

@@ -10,7 +10,8 @@ from interlock.storage.sql import delivery
 from interlock.storage.sql.table import JSON, Aggregate, Table, as_json, from_json
 
 _TEAM = (
-    "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, runner"
+    "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, "
+    "runner, landed"
 )
 ENTER = (
     "UPDATE members SET last_active_at = ?3, session = coalesce(?2, 'cli:' || name) "

@@ -33,7 +33,7 @@ LOUD = frozenset(
     "question.asked task.failed task.warning session.lost run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
     "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed "
-    "changes.set_aside checkout.changed worktree.changed access.refused".split()
+    "changes.set_aside checkout.changed worktree.changed integration.moved access.refused".split()
 )
 
 
@@ -292,6 +292,7 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "changes.set_aside": _with("{} may only read; what it changed is kept as a patch", "member"),
     "checkout.changed": _changed("your checkout changed meanwhile"),
+    "integration.moved": _with("{} was moved by somebody else, and is put back", "branch"),
     "worktree.changed": _changed("its worktree changed while nobody worked in it"),
     "work.merged": _with("merged the work into {}", "into"),
     "artifacts.kept": _with("kept {} files that are in no commit", "count"),
