@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.errors import WorktreeRefused
+from interlock.errors import TeamExists, WorktreeRefused
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, stage
 
@@ -147,12 +147,14 @@ def test_another_repository_in_the_same_place_is_not_taken_for_the_teams(place: 
     place.drive()
     place.work.rename(place.path / "aside")
     Repository(place.work)
-    stage(place, {"one": {"run": "touch one"}, "two": {"run": "touch two"}})
+    with pytest.raises(TeamExists, match="not in the repository that is there now"):
+        stage(place, {"one": {"run": "touch one"}, "two": {"run": "touch two"}})
     with pytest.raises(WorktreeRefused, match="another repository than the team's"):
-        place.drive()
+        place.team.merge(everything=True)
     said = place.team.report().integration
     assert said is not None and said.missing == [place.task("one").id] and "is not in" in str(said.trouble)
     place.work.rename(place.path / "stranger")
     (place.path / "aside").rename(place.work)
+    stage(place, {"one": {"run": "touch one"}, "two": {"run": "touch two"}})
     place.drive()
     assert place.states() == {"one": "done", "two": "done"}

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from interlock.errors import InvalidTransition, MemberLimit, TeamExists
+from interlock.errors import InvalidTransition, MemberLimit, MembersRunning, TeamExists
 from tests.behaviours.driving import SHELL, Place, pids, running
 
 ONE = {"run": "echo one >> log"}
@@ -183,6 +183,18 @@ def test_a_plan_that_is_begun_again_while_it_runs_ends_the_programs_of_the_old_r
     assert not running(pids(place, "pids")[0]) and place.states() == {"one": "done"}
 
 
+def test_a_team_that_is_driven_is_moved_only_when_it_has_stopped(place: Place) -> None:
+    place.stage({"one": {"run": "echo $$ > pids; while ! test -f go; do sleep 0.02; done"}})
+    with place.runner() as runner:
+        place.wait_for("pids")
+        with pytest.raises(MembersRunning, match="interlock stop --team crew"):
+            place.home.move_team("crew", str(place.path))
+        (place.work / "go").touch()
+        runner.hears("ended: finished")
+    place.home.move_team("crew", str(place.path))
+    assert place.home.glance("crew").workdir == str(place.path)
+
+
 def _with_bob(place: Place) -> dict[str, object]:
     return {"ada": SHELL, "bob": place.program("bob", "")}
 
@@ -195,15 +207,13 @@ def test_a_plan_of_another_project_leaves_the_team_of_its_name_alone(place: Plac
     plan = other / "plan.yaml"
     plan.write_text(json.dumps({"team": "crew", "members": {"ada": SHELL}, "tasks": {"one": ONE, "two": TWO}}))
     for how in ({}, {"dry_run": True}, {"new": True}):
-        with pytest.raises(TeamExists, match=rf"works in {place.work}, not in {other}\. Give this one another name"):
+        with pytest.raises(TeamExists, match=rf"works in {place.work}, not in {other}\."):
             place.home.stage(str(plan), **how)
     assert place.states() == {"one": "done"} and place.home.glance("crew").workdir == str(place.work)
-    # A project that has moved takes its team along, and so does a plan whose author changes its `workdir`.
-    place.work.rename(other / "work")
-    assert [task.key for task in place.home.stage(str(plan)).unchanged] == ["one"]
-    plan.write_text(plan.read_text().replace('"team"', '"workdir": "work", "team"'))
-    place.home.stage(str(plan))
-    assert place.home.glance("crew").workdir == str(other / "work")
+    # The author of a plan may change its `workdir`.
+    place.work.rename(place.path / "elsewhere")
+    assert [task.key for task in place.stage({"one": ONE}, workdir="elsewhere").unchanged] == ["one"]
+    assert place.home.glance("crew").workdir == str(place.path / "elsewhere")
 
 
 def test_a_first_plan_in_a_directory_of_the_same_name_is_for_a_team_of_its_own(place: Place) -> None:

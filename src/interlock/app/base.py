@@ -20,7 +20,7 @@ from interlock.errors import (
     MemberNotFound,
     TeamNotFound,
 )
-from interlock.model.names import SYSTEM, check_team_name
+from interlock.model.names import NAME_LIMIT, SYSTEM, check_team_name
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import ancestry
@@ -278,7 +278,8 @@ def whole_number(value: Any, field: str) -> Any:
 
 def free_name(base: str, taken: Collection[str]) -> str:
     """`base`, or where that is taken the first of `base-2`, `base-3`, … that is not."""
-    return next(name for name in (base, *(f"{base}-{n}" for n in range(2, len(taken) + 3))) if name not in taken)
+    names = (base, *(f"{base[: NAME_LIMIT - 4]}-{n}" for n in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
 
 
 def plain(metadata: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -12,8 +12,16 @@ from tempfile import TemporaryDirectory
 from anyio import run as run_async
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, TaskLimit, WorktreeRefused
-from interlock.gitwork import preflight
+from interlock.errors import (
+    AgentError,
+    GitFailed,
+    InterlockError,
+    InvalidRequest,
+    TaskLimit,
+    TeamExists,
+    WorktreeRefused,
+)
+from interlock.gitwork import place, preflight
 from interlock.gitwork.isolation import check
 from interlock.model.driving import Update
 from interlock.model.json import Json
@@ -35,9 +43,11 @@ from interlock.settings import Settings
 
 __all__ = [
     "AgentRequest",
+    "ExaminedPlan",
     "ExecutorFor",
     "FirstPlan",
     "ImportedPlan",
+    "MeantTeam",
     "Plan",
     "StagedPlan",
     "TemporaryDirectory",
@@ -54,6 +64,7 @@ __all__ = [
     "load",
     "obtain",
     "parse",
+    "place",
     "propose",
     "run_async",
     "team_name",
@@ -62,27 +73,52 @@ __all__ = [
 ExecutorFor = Callable[[Member], Executor]
 
 
+@dataclass(frozen=True, slots=True)
+class MeantTeam:
+    """The team that a plan is for: the plan with its name, the team where it exists and works in that directory, or is
+    to (`workdir` is where it works now), why it is `refused` where it works elsewhere, and what one should know."""
+
+    plan: Plan
+    workspace: Workspace | None = None
+    workdir: str | None = None
+    refused: TeamExists | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedPlan:
+    """A plan that can be carried out, with its isolation decided: the `digest` of it as it was written, its team, and
+    what one should know before."""
+
+    plan: Plan
+    digest: str
+    team: MeantTeam
+    notes: tuple[str, ...]
+
+
 def examined(
-    path: str, team: Callable[[str], Workspace | None], settings: Settings, executor_for: ExecutorFor,
-    *, new: bool = False,
-) -> tuple[Plan, str, tuple[str, ...]]:  # fmt: skip
-    """The plan at `path` with its isolation decided, the digest of it as it was written, and what one should know
-    before. `team` finds the team of a name, where it exists.
+    path: str, meant: Callable[[Plan], MeantTeam], settings: Settings, executor_for: ExecutorFor, *, new: bool = False
+) -> ExaminedPlan:
+    """The plan at `path`, examined; `meant` says which team it is for.
 
     Raises:
+        TeamExists: its team works elsewhere.
         PlanError: it has faults; all that can be known are told at once.
         AgentError: it can be read, and a member's agent cannot be had; told with all else that is wrong.
         TaskLimit, WorktreeRefused, GitFailed: it could not be carried out, for that reason alone.
     """
     faults, timeout = Faults(path), float(settings.get("git_timeout"))
-    found = read(path, faults)
-    if found is None:
+    written = read(path, faults)
+    if written is None:
         raise faults.error()
-    sound = not faults
-    apart = isolated(found, team(found.team), settings, new=new) if sound else None
+    sound, team = not faults, meant(written)
+    found = team.plan
+    apart = isolated(found, team.workspace, settings, new=new) if sound else None
     others: list[tuple[int | None, InterlockError]] = []
+    if team.refused is not None:
+        others.append((found.lines.get("team"), team.refused))
     limit = int(settings.get("task_limit"))
-    if len(found.tasks) > limit and team(found.team) is None:
+    if len(found.tasks) > limit and team.workspace is None:
         message = f"{path} has {len(found.tasks):,} tasks, and a team may have {limit:,} that are open"
         message += ". Divide it, or raise the setting task_limit."
         others.append((found.lines.get("tasks"), TaskLimit(message, limit=limit, setting="task_limit")))
@@ -91,7 +127,7 @@ def examined(
             executor_for(as_member(planned))
         except AgentError as error:
             others.append((planned.line, error))
-    notes = preflight.notes(found, isolated=bool(apart))
+    notes = team.notes + preflight.notes(found, isolated=bool(apart))
     if apart or (apart is None and found.isolation == "worktree" and os.path.isdir(found.workdir)):
         own = os.path.join(found.workdir, "interlock.toml")
         try:
@@ -102,14 +138,17 @@ def examined(
     notes += preflight.examine(found, faults, isolated=apart, timeout=timeout)
     if faults or others:
         raise _refusal(faults, others, sound)
-    return replace(found, isolation="worktree" if apart else "none"), whole_digest(found), notes
+    decided = replace(found, isolation="worktree" if apart else "none")
+    return ExaminedPlan(decided, whole_digest(found), team, notes)
 
 
 def _refusal(faults: Faults, others: Sequence[tuple[int | None, InterlockError]], sound: bool) -> InterlockError:
     """Everything that is wrong as one error; `sound`: the plan could be read whole."""
     agents = any(isinstance(error, AgentError) for _, error in others)
     if not faults and len(others) == 1 and not agents:
-        return others[0][1]
+        [(line, error)] = others
+        error.details["errors"] = [{"path": faults.path, "line": line, "message": error.message}]
+        return error
     for line, error in others:
         faults.add(line, error.message)
     told = faults.error()
@@ -117,18 +156,17 @@ def _refusal(faults: Faults, others: Sequence[tuple[int | None, InterlockError]]
 
 
 def apply(
-    workspace: Workspace | None, found: tuple[Plan, str, tuple[str, ...]], *, redo: Collection[str], new: bool,
-    dry_run: bool,
-) -> StagedPlan:  # fmt: skip
+    workspace: Workspace | None, found: ExaminedPlan, *, redo: Collection[str], new: bool, dry_run: bool
+) -> StagedPlan:
     """Bring a team up to a plan that was `examined`; with `dry_run`, or without a team yet, say what that would be."""
-    plan, written, notes = found
+    plan = found.plan
     if workspace is None:
         changes: PlanChanges = compare(plan, {}, redo)
     elif dry_run:
         changes = preview(workspace, plan, redo=redo, new=new)
     else:
-        changes = stage(workspace, plan, written, redo=redo, new=new)
-    return staged(plan, changes, notes)
+        changes = stage(workspace, plan, found.digest, found.team.workdir, redo=redo, new=new)
+    return staged(plan, changes, found.notes)
 
 
 def draft(directory: str, team: str, tasks: Json, *, agent: str | None, command: Sequence[str], at_once: int) -> Json:

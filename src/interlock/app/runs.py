@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from interlock import app
-from interlock.app.teams import TeamsOfHome
+from interlock.app.teams import TEAM_FILE, TeamsOfHome, team_in
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError, InterlockError, InvalidRequest
+from interlock.model.names import check_team_name
 from interlock.processes.ref import alive, current
+
+UNTOLD = "plan"
+"""The name of a plan file, without its ending, that says nothing of what it is for: every project has one."""
 
 
 class TeamRecovery:
@@ -42,29 +48,37 @@ class RunVerbs(TeamsOfHome):
     _tool_calls: app.running.TracedCalls | None = None
 
     def stage(
-        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
+        self,
+        plan: str,
+        *,
+        team: str | None = None,
+        redo: Collection[str] = (),
+        new: bool = False,
+        dry_run: bool = False,
     ) -> app.planning.StagedPlan:
         """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 
         Args:
+            team: the name of the team; by default the one in the plan, else one that is free or works there.
             redo: keys of finished tasks that are to be done again.
             new: start the whole plan over.
 
         Raises:
             PlanError: the plan cannot be run; `errors` lists every fault with its line.
+            TeamExists: the team of that name works in another directory.
             AgentError: a member's agent cannot be run by this version.
             Forbidden: this process belongs to a run.
         """
         self.need_person("start a plan")
         # Everything that can be refused is refused before anything is made.
-        found = self._examined(plan, new=new)
-        name = found[0].team
+        found = self._examined(plan, team=team, new=new)
+        name = found.plan.team
         fresh = name not in self.teams()
         if fresh:
             preview = app.planning.apply(None, found, redo=redo, new=new, dry_run=True)
             if dry_run:
                 return preview
-            self.create_team(name, workdir=found[0].workdir)
+            self.create_team(name, workdir=found.plan.workdir)
         try:
             return app.planning.apply(self.workspace(name), found, redo=redo, new=new, dry_run=dry_run)
         except BaseException:
@@ -106,13 +120,13 @@ class RunVerbs(TeamsOfHome):
             command=command, parallel=parallel, workdir=workdir, dry_run=dry_run,
         )  # fmt: skip
 
-    def check_plan(self, plan: str) -> tuple[str, ...]:
-        """What the person who runs that plan should know before, in sentences; nothing is made.
+    def check_plan(self, plan: str, *, team: str | None = None) -> tuple[str, ...]:
+        """What the person who runs that plan, with that `team`, should know before, in sentences; nothing is made.
 
         Raises:
-            PlanError, AgentError, WorktreeRefused, GitFailed: it cannot be carried out.
+            PlanError, TeamExists, AgentError, WorktreeRefused, GitFailed: it cannot be carried out.
         """
-        return self._examined(plan)[2]
+        return self._examined(plan, team=team).notes
 
     def first_plan(self, directory: str, agent: str | None = None) -> app.planning.FirstPlan:
         """Find agents, git and the commands that run in `directory`, and write a team's file and a plan into it, with a
@@ -128,7 +142,8 @@ class RunVerbs(TeamsOfHome):
                 "shell carries out commands and takes no task in words: leave --agent out, or name an agent.",
                 field="agent",
             )
-        name = self._team_for(app.planning.team_name(os.path.basename(os.path.abspath(directory))), directory)
+        directory = os.path.abspath(directory)
+        name = self._own_name(app.planning.team_name(os.path.basename(directory)), directory)
         found = app.planning.initialise(directory, agent, team=name)
         try:
             if agent is not None:
@@ -141,9 +156,9 @@ class RunVerbs(TeamsOfHome):
             raise
         return found
 
-    def read_plan(self, text: str, path: str) -> app.planning.Plan:
-        """What the text of a plan that is, or will be, at `path` says. Raises PlanError."""
-        return app.planning.parse(text, path)
+    def read_plan(self, text: str, path: str, *, team: str | None = None) -> app.planning.Plan:
+        """What the text of a plan that is, or will be, at `path` says, with the name of its team. Raises PlanError."""
+        return self._meant(app.planning.parse(text, path), team).plan
 
     def plan_schema(self) -> dict[str, Any]:
         """The JSON Schema of plans."""
@@ -330,6 +345,28 @@ class RunVerbs(TeamsOfHome):
         found += app.running.browsers(self.path, str(asked["notify.push"]))
         return app.running.NotificationSettings(found, float(asked["notify.interval"]), str(asked["notify.digest"]))
 
-    def _examined(self, path: str, *, new: bool = False) -> tuple[app.planning.Plan, str, tuple[str, ...]]:
-        existing = lambda team: self.workspace(team) if team in self.teams() else None  # noqa: E731
-        return app.planning.examined(path, existing, self._settings, self._executor_for, new=new)
+    def _examined(self, path: str, *, team: str | None = None, new: bool = False) -> app.planning.ExaminedPlan:
+        meant = partial(self._meant, team=team)
+        return app.planning.examined(path, meant, self._settings, self._executor_for, new=new)
+
+    def _meant(self, plan: app.planning.Plan, team: str | None) -> app.planning.MeantTeam:
+        """Which team a plan is for: the one that is said (`team`, else in the plan), else one of its own, named after
+        the file, or, of a `plan.yaml`, as the `interlock.toml` beside it says."""
+        place, said = app.planning.place, team or ("team" in plan.lines and plan.team)
+        base = said or plan.team
+        if not said and plan.team == UNTOLD:
+            base = team_in(os.path.join(os.path.dirname(plan.path), TEAM_FILE)) or base
+        if base != plan.team:
+            check_team_name(base)
+        plan = replace(plan, team=said or self._own_name(base, plan.workdir, plan.path))
+        if plan.team not in self.teams():
+            new = f"there is another team {base}, so this is for a new one: {plan.team}"
+            return app.planning.MeantTeam(plan, notes=(new,) * (plan.team != base))
+        workspace = self.workspace(plan.team)
+        team_found = place.look(workspace)
+        where = place.place_of(team_found, plan.workdir, plan.path)
+        if where not in place.OWN and team_found.begun:  # An empty team is of no place yet.
+            another = self._own_name(plan.team, plan.workdir, plan.path)
+            return app.planning.MeantTeam(plan, refused=place.refusal(team_found, plan.workdir, where, another))
+        moved = f"the team {plan.team} has moved from {team_found.workdir} to {plan.workdir}"
+        return app.planning.MeantTeam(plan, workspace, team_found.workdir, notes=(moved,) * (where == "moved"))

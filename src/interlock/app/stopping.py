@@ -50,6 +50,13 @@ def running_members(workspace: Workspace) -> list[str]:
     return sorted(found)
 
 
+def is_driven(workspace: Workspace) -> bool:
+    """Whether a runner or worker of the team's own lives, or a program of a run."""
+    with workspace.look() as rows:
+        serving, runs = servers(rows), [run.process for run in rows.runs.open() if run.process is not None]
+        return any(process not in serving for process in at_work(rows)) or any(alive(process) for process in runs)
+
+
 def ask_running(workspace: Workspace) -> list[str]:
     """Send a shutdown request to every member at work; their names."""
     running = running_members(workspace)

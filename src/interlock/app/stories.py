@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from interlock import app, core
+from interlock import app
 from interlock.app.runs import RunVerbs
 from interlock.clock import iso
 from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
@@ -34,7 +34,7 @@ class StoryVerbs(RunVerbs):
     def story_team(self, directory: str) -> str:
         """The name of the team that implements the stories of the project at or above `directory`."""
         root = self._package(directory).root
-        return self._team_for(f"{app.planning.team_name(os.path.basename(root))[:42]}-stories", root)
+        return self._own_name(f"{app.planning.team_name(os.path.basename(root))[:42]}-stories", root)
 
     def stories(
         self, directory: str, team: str | None = None, *, next: bool = False, epic: str | None = None
@@ -194,8 +194,7 @@ class StoryVerbs(RunVerbs):
     ) -> tuple[app.engine.Backlog, app.engine.StoryProposal | None]:
         """The stories with what was accepted of a proposal, and that. Raises TeamExists: the team works elsewhere."""
         if team in self.teams():
-            with self.workspace(team).look() as rows:
-                core.teams.refuse_elsewhere(rows.team.get(), package.root)
+            self._refuse_elsewhere(team, package.root)
         proposal = self._proposal(self._proposal_path(team))
         accepted = proposal.dependencies if proposal is not None and proposal.accepted else None
         return app.engine.stories.read(package, accepted), proposal

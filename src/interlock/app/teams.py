@@ -14,6 +14,8 @@ from interlock.app.windows import WindowVerbs
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.errors import (
+    ConfigParseError,
+    DirectoryNotFound,
     Forbidden,
     InterlockError,
     MembersRunning,
@@ -23,10 +25,32 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.model.json import Json
-from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
+from interlock.model.names import HUMAN, NAME_LIMIT, check_session_key, check_team_name, check_text
 from interlock.model.team import TeamOverview
 
 PATH_LIMIT = 4096
+TEAM_FILE = "interlock.toml"
+
+
+def team_in(path: str) -> str | None:
+    """The `team` that the team file at `path` names; None where it names none, or is not there.
+
+    Raises:
+        ConfigParseError: it cannot be read.
+    """
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            value = tomllib.load(file).get("team")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        message = f"{path} cannot be read: {error}. Fix it, or name the team with --team."
+        raise ConfigParseError(message, path=path) from error
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigParseError(f'{path}: team must be a name, as in team = "alpha-squad".', path=path)
+    return value
 
 
 class TeamsOfHome(WindowVerbs):
@@ -98,20 +122,78 @@ class TeamsOfHome(WindowVerbs):
                 workdir = self.glance(name).workdir
                 if workdir is not None and os.path.realpath(workdir) == os.path.realpath(root):
                     return self.team(name)
+        for name in names:
+            if self._place(name, root) == "moved":
+                with self.workspace(name).act(Principal()) as act:
+                    core.teams.work_in(act, root)
+                return self.team(name)
         base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(root).lower()).strip("-_")[:40] or "workflows"
         return self.create_team(free_name(base, names), workdir=root)
 
-    def _team_for(self, name: str, directory: str) -> str:
-        """`name`, or where a team of that name works in another directory, `name-2`, `name-3`, …."""
+    def move_team(self, name: str, workdir: str) -> Team:
+        """Have a team work in another directory, whatever it worked in before: it was moved, or is meant all the same.
 
-        def elsewhere(team: str) -> bool:
-            try:
-                with self.workspace(team).look() as rows:
-                    return core.teams.works_elsewhere(rows.team.get(), directory)
-            except InterlockError:
-                return True  # It cannot be opened, so nothing is started in it.
+        Raises:
+            InvalidTeamName, TeamNotFound.
+            DirectoryNotFound: there is no such directory.
+            MembersRunning: it is being driven.
+        """
+        self.need_person("move a team")
+        workspace, workdir = self.workspace(name), os.path.abspath(workdir)
+        if not os.path.isdir(workdir):
+            raise DirectoryNotFound(f"There is no directory {workdir}. Name the one that {name} is to work in.")
+        if app.stopping.is_driven(workspace):
+            raise MembersRunning(f"{name} is at work. `interlock stop --team {name}` first, then move it.")
+        with workspace.act(Principal()) as act:
+            core.teams.work_in(act, workdir, moved=True)
+        return self.team(name)
 
-        return free_name(name, [one for one in self.teams() if one.startswith(name) and elsewhere(one)])
+    def misplaced(self, name: str, directory: str) -> str | None:
+        """Why the team of that name, which a file in `directory` names, is not the one of that directory, with what to
+        do, in sentences; None where it is.
+
+        Raises:
+            InvalidTeamName, TeamNotFound, LedgerUnusable.
+        """
+        place = app.planning.place
+        team = place.look(self.workspace(name))
+        where = place.place_of(team, directory)
+        beside = team.plan is not None and os.path.realpath(team.plan).startswith(f"{os.path.realpath(directory)}/")
+        # A team by hand was made wherever its maker happened to be: the file says where it belongs.
+        if beside or where in place.OWN or team.plan is None:
+            return None
+        return (
+            f"{place.reason(team, directory, where)} `--team {name}` speaks to it from here. To start one here: "
+            f"`interlock run PLAN --team {self._own_name(name, directory)}`. {place.remedy(team, directory)}"
+        )
+
+    def _own_name(self, base: str, directory: str, plan: str | None = None) -> str:
+        """The name of the team among `base`, `base-2`, … that works in `directory` and carries out no other plan than
+        the one at `plan`; where there is none, the first of these that is free."""
+        names = self.teams()
+        family = re.compile(rf"{re.escape(base)}|{re.escape(base[: NAME_LIMIT - 4])}-[1-9][0-9]*")
+        for name in sorted(filter(family.fullmatch, names), key=lambda one: (len(one), one)):
+            if self._place(name, directory, plan) in ("here", "moved"):
+                return name
+        return free_name(base, names)
+
+    def _place(self, name: str, directory: str, plan: str | None = None) -> str | None:
+        """How `directory` stands to that team; None where it carries out another plan, or cannot be opened: nothing is
+        started in it then."""
+        place = app.planning.place
+        with suppress(InterlockError):
+            team = place.look(self.workspace(name))
+            if plan is None or not team.carries_another(plan, directory):
+                return place.place_of(team, directory, plan)
+        return None
+
+    def _refuse_elsewhere(self, name: str, directory: str) -> None:
+        """Raise TeamExists where that team works in another directory."""
+        place = app.planning.place
+        team = place.look(self.workspace(name))
+        where = place.place_of(team, directory)
+        if where not in place.OWN:
+            raise place.refusal(team, directory, where, self._own_name(name, directory))
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"

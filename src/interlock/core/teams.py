@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from interlock.errors import (
     MemberExists,
     MemberLimit,
     MembersRunning,
-    TeamExists,
 )
 from interlock.model.handover import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
@@ -42,25 +40,14 @@ def founded(
     return team, member
 
 
-def works_elsewhere(team: TeamRecord, directory: str) -> bool:
-    """Whether the team belongs to another directory than that one, which is still there."""
-    own = team.workdir
-    return own is not None and os.path.isdir(own) and os.path.realpath(own) != os.path.realpath(directory)
-
-
-def refuse_elsewhere(team: TeamRecord, directory: str) -> None:
-    """What a team says of its tasks is true of one directory: it is not taken along to another.
-
-    Raises:
-        TeamExists: it works elsewhere.
-    """
-    if works_elsewhere(team, directory):
-        raise TeamExists(
-            f"The team {team.name} works in {team.workdir}, not in {directory}. Give this one another name (`team:` in "
-            "its plan, or --team), or delete the other first.",
-            team=team.name,
-            workdir=team.workdir,
-        )
+def work_in(act: UnitOfWork, directory: str, *, moved: bool = False) -> None:
+    """Have the team work in that directory from now on; `moved`: a person says so, whatever was left in it, so that
+    what stands there, or the user's HEAD, says where the integration branch is."""
+    team = act.rows.team.get()
+    if moved or team.workdir != directory:
+        changes = {"landed": None} if moved else {}
+        act.rows.team.update(team, workdir=directory, updated_at=act.at, **changes)
+        act.event("team.updated", workdir=directory, **({"was": team.workdir} if moved else {}))
 
 
 def spawn(

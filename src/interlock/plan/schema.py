@@ -298,7 +298,8 @@ class PlanFile(Section):
     }  # fmt: skip
 
     team: Annotated[str, TextRule(pattern=NAME, rule=NAME_RULE)] | None = None
-    """The team's name; the file's own name unless given."""
+    """The team's name. Unless given it is the file's own name, or for a `plan.yaml` what `interlock.toml` beside it
+    says, with a number where that is the name of a team in another directory."""
     workdir: Path | None = None
     """The directory to work in, relative to this file; its own directory unless given."""
     parallel: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None

@@ -29,7 +29,7 @@ from interlock.model.message import Message
 from interlock.model.names import HUMAN, JOINED
 from interlock.remote.connection import LOOK_AGAIN, ServerConnection
 
-KEPT = ("read_plan", "plan_schema", "read")
+KEPT = ("plan_schema", "read")
 """Verbs that need no home, or only others of its verbs."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 MAIL: TypeAdapter[tuple[list[Message], bool, str]] = TypeAdapter(tuple[list[Message], bool, str])
@@ -186,7 +186,11 @@ class RemoteHome(Home):
         found, self._connection.warnings = self._connection.warnings, {}
         return list(found)
 
-    def check_plan(self, plan: str) -> tuple[str, ...]:
+    def read_plan(self, text: str, path: str, *, team: str | None = None) -> app.planning.Plan:
+        found = app.planning.parse(text, path)
+        return replace(found, team=team or found.team)
+
+    def check_plan(self, plan: str, *, team: str | None = None) -> tuple[str, ...]:
         app.planning.load(plan)
         return (f"whether its agents, commands and directory are there is for the machine of {self.path} to say",)
 

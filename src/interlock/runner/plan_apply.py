@@ -13,13 +13,13 @@ from interlock.core import teams
 from interlock.core.tasks import change, create
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.gitwork import place
 from interlock.gitwork.preflight import has_commits_of
 from interlock.model.plan import Plan, PlanLimits, PlanMember, PlannedTask, PlanTask, StagedPlan, digest, whole_digest
 from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import ExistingTask, PlanChanges, TaskChange, compare
 from interlock.settings import Settings
-from interlock.storage.ledger import Rows
 
 
 def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
@@ -39,24 +39,26 @@ def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new
 
 
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> PlanChanges:
-    """What `stage` would do; changes nothing. Raises TeamExists as it does."""
+    """What `stage` would do; changes nothing."""
     with workspace.look() as rows:
-        _refuse_elsewhere(rows, plan)
         return _compare(rows.tasks.planned(), plan, redo, new)
 
 
 def stage(
-    workspace: Workspace, plan: Plan, digest_of_all: str, *, redo: Collection[str] = (), new: bool = False
-) -> PlanChanges:
+    workspace: Workspace, plan: Plan, digest_of_all: str, found_in: str | None, *, redo: Collection[str] = (),
+    new: bool = False,
+) -> PlanChanges:  # fmt: skip
     """Bring members and tasks of the team up to the plan, whose isolation is decided.
 
-    `new` starts the whole plan over; `digest_of_all` is that of the plan as it was written.
+    `new` starts the whole plan over; `digest_of_all` is that of the plan as it was written, and `found_in` where the
+    team worked when it was found to be the plan's.
 
     Raises:
-        TeamExists: the team carries out the plan of another directory.
+        TeamExists: another process has given it to another directory since.
     """
     with workspace.act(Principal()) as act:
-        _refuse_elsewhere(act.rows, plan)
+        if act.rows.team.get().workdir not in (found_in, plan.workdir):
+            raise place.refusal(place.standing(act.rows, act.settings), plan.workdir, "elsewhere")
         if new:
             for task in act.rows.tasks.planned():
                 if task.state not in FINAL:
@@ -86,13 +88,6 @@ def stage(
             updated=[changed.task.key for changed in changes.updated], digest=digest_of_all,
         )  # fmt: skip
     return changes
-
-
-def _refuse_elsewhere(rows: Rows, plan: Plan) -> None:
-    last = rows.events.latest(None, 1, ["plan.started"])
-    # The author of a plan may change its `workdir`; another plan may not take over the tasks.
-    if last and last[0].payload.get("path") != plan.path:
-        teams.refuse_elsewhere(rows.team.get(), plan.workdir)
 
 
 def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> PlanChanges:
@@ -147,10 +142,8 @@ def as_member(planned: PlanMember) -> Member:
 
 
 def _configure(act: UnitOfWork, plan: Plan) -> None:
+    teams.work_in(act, plan.workdir)
     team = act.rows.team.get()
-    if team.workdir != plan.workdir:
-        act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
-        act.event("team.updated", workdir=plan.workdir)
     wanted: dict[str, Any] = {
         "isolation": plan.isolation,
         "check_before": None if plan.check_before else False,

@@ -92,11 +92,12 @@ def test_two_teams_around_one_directory_decide_nothing(
 def test_a_team_file_upward_is_stronger_than_working_directories(
     interlock: Interlock, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (teams / "interlock.toml").write_text('team = "far"\n')
+    interlock("team", "create", "near-too", "--workdir", str(teams))
+    (teams / "interlock.toml").write_text('team = "near-too"\n')
     inner = teams / "deep"
     inner.mkdir()
     monkeypatch.chdir(inner)
-    assert meant(interlock) == "far"
+    assert meant(interlock) == "near-too"
 
 
 def test_the_nearest_team_file_counts(interlock: Interlock, teams: Path, monkeypatch: pytest.MonkeyPatch) -> None:

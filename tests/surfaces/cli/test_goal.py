@@ -67,6 +67,19 @@ def test_a_plan_is_proposed_checked_shown_and_written_and_nothing_starts(
     assert interlock("run", "it.yaml").code == 0 and (here / "it").exists()
 
 
+def test_a_plan_that_is_proposed_is_shown_with_the_team_that_it_will_have(
+    interlock: Interlock, here: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, team, more in (("a", "plan", ()), ("b", "plan-2", ()), ("c", "own", ("--team", "own"))):
+        (here / place).mkdir()
+        monkeypatch.chdir(here / place)
+        answer = interlock("plan", "Write it down", "-o", "plan.yaml", *more, "--agent", agent(fenced(SOUND)))
+        assert f"team {team} in {here / place}" in answer.out
+        line = answer.out.strip().rpartition("Next: interlock ")[2]
+        assert interlock(*line.split()).code == 0 and (here / place / "it").exists()
+        assert interlock("--json", "status").json["team"] == team
+
+
 def test_without_a_file_the_plan_is_all_that_stands_on_stdout(interlock: Interlock, here: Path, agent: Agent) -> None:
     answer = interlock("plan", "Write it down", "--agent", agent(fenced(SOUND)))
     assert (answer.code, answer.out) == (0, SOUND)

@@ -1,9 +1,10 @@
 """Who calls, and which team is meant, by the rules of the contract (Command line).
 
-*Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory, or own
-one, contains the current one, else the only one that the program around us has joined; for what only reads, the only
-team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the caller runs in, else `human`. *Session*:
-`INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the number of the run under way.
+*Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward unless the team of that name belongs to another
+directory, the only team whose working directory, or own one, contains the current one, else the only one that the
+program around us has joined; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined
+program that the caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and
+`INTERLOCK_RUN` the number of the run under way.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import NamedTuple
 
 from interlock.app.home import Home
 from interlock.app.mail import Mailing
+from interlock.app.teams import TEAM_FILE, team_in
 from interlock.app.windows import TeamGlance, in_run
-from interlock.errors import ConfigParseError, Forbidden, InterlockError, InvalidRequest, TeamNotFound
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, TeamNotFound
 from interlock.model.names import HUMAN
-
-TEAM_FILE = "interlock.toml"
 
 
 class Identity(NamedTuple):
@@ -87,8 +87,8 @@ def look_up(home: Home, team: str | None, who: Identity, *, reads: bool = False)
         if team or os.environ.get("INTERLOCK_TEAM"):
             raise
         raise TeamNotFound(
-            f"{TEAM_FILE} names the team {name!r}, which does not exist yet. `interlock run PLAN` makes it from its "
-            f"plan, `interlock team create {name}` an empty one.",
+            f"{TEAM_FILE} names the team {name!r}, which does not exist yet. `interlock run PLAN --team {name}` makes "
+            f"it from a plan, `interlock team create {name}` an empty one.",
             team=name,
         ) from error
     return found, _joined(found, who)
@@ -108,7 +108,8 @@ def choose_team(
     at work around there. `seen` keeps the teams that were looked at.
 
     Raises:
-        TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them.
+        TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them. Or the nearest
+            `interlock.toml` names one that works in another directory.
         ConfigParseError: the nearest `interlock.toml` cannot be read.
     """
     named = os.environ.get("INTERLOCK_TEAM")
@@ -118,22 +119,27 @@ def choose_team(
         here = os.path.realpath(directory or os.getcwd())
     except OSError:
         here = None  # It was removed under us.
-    found = _team_of_file(here) if here is not None else None
-    if found is not None:
+    looked = {} if seen is None else seen
+    found, path = _team_of_file(here) if here is not None else (None, "")
+    why = None if found is None else _misplaced(home, found, os.path.dirname(path), looked)
+    if found is not None and why is None:
         return found
     teams = home.teams()
-    if len(teams) == 1 and reads:
+    if len(teams) == 1 and reads and why is None:
         return teams[0]
-    looked = {} if seen is None else seen
     for name in teams:
         with suppress(InterlockError):  # A team that cannot be opened is no reason to refuse work on another.
             looked[name] = home.glance(name)
     around = [
         name for name, one in looked.items() if here is not None and _contains((one.directory, one.workdir), here)
     ]
+    if why is not None:  # The file stands nearer than a team that works above its directory.
+        around = [name for name in around if _is_near(looked[name], here or "", os.path.dirname(path))]
     around = around or [name for name, one in looked.items() if one.seat is not None]
     if len(around) == 1:
         return around[0]
+    if why is not None:
+        raise TeamNotFound(f"{path} names a team that is not this directory's. {why}", team=found, teams=teams)
     if not teams:
         message = "There is no team yet. Create one: `interlock team create NAME`, or `interlock init` in a project."
     elif len(teams) == 1:
@@ -146,25 +152,35 @@ def choose_team(
     raise TeamNotFound(message, teams=teams)
 
 
-def _team_of_file(directory: str) -> str | None:
-    """The `team` of the nearest `interlock.toml` at or above `directory`; `None` if there is none."""
+def _team_of_file(directory: str) -> tuple[str | None, str]:
+    """The `team` of the nearest `interlock.toml` at or above `directory`, and its path; `None` if there is none."""
     path = os.path.join(directory, TEAM_FILE)
     while not os.path.exists(path):
         above = os.path.dirname(directory)
         if above == directory:
-            return None
+            return None, ""
         directory, path = above, os.path.join(above, TEAM_FILE)
-    import tomllib
+    return team_in(path), path
 
+
+def _misplaced(home: Home, name: str, project: str, looked: dict[str, TeamGlance]) -> str | None:
+    """Why the team that the file in `project` names is not the one that works there; `None` where it is, or nobody can
+    tell from here."""
+    if home.elsewhere:
+        return None
     try:
-        with open(path, "rb") as file:
-            value = tomllib.load(file).get("team")
-    except (OSError, ValueError) as error:
-        message = f"{path} cannot be read: {error}. Fix it, or name the team with --team."
-        raise ConfigParseError(message, path=path) from error
-    if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigParseError(f'{path}: team must be a name, as in team = "alpha-squad".', path=path)
-    return value
+        one = looked[name] = home.glance(name)
+        if one.workdir is None or _contains((one.directory, one.workdir), project):
+            return None
+        return None if _contains((project,), os.path.realpath(one.workdir)) else home.misplaced(name, project)
+    except InterlockError:  # It is not there yet, or cannot be opened, as whoever speaks to it is told.
+        return None
+
+
+def _is_near(team: TeamGlance, here: str, project: str) -> bool:
+    """Whether the team works in that project, or `here` is in one of its worktrees."""
+    inside = team.workdir is not None and _contains((project,), os.path.realpath(team.workdir))
+    return inside or _contains((team.directory,), here)
 
 
 def _contains(places: Sequence[str | None], here: str) -> bool:

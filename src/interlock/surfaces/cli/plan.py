@@ -104,8 +104,7 @@ def plan(
     elif output is None:
         click.echo(text, nl=False)
     else:
-        name = os.path.relpath(path)
-        wrote = f"wrote {words.strong(name)}; nothing was started. Next: interlock run {name}"
+        wrote = f"wrote {words.strong(os.path.relpath(path))}; nothing was started. Next: {run_line(call, path)}"
         call.say([*shown(call, text, path), "", wrote])
     return None
 
@@ -113,7 +112,7 @@ def plan(
 def _check(call: Call, file: str) -> int:
     faults, notes = [], []
     try:
-        notes = list(call.home.check_plan(file))
+        notes = list(call.home.check_plan(file, team=call.asked.team))
     except InterlockError as error:
         faults = list(error.details.get("errors") or [{"path": file, "line": None, "message": error.message}])
     lines = [f"{file}:{fault['line'] or 1}: {words.clean(fault['message'])}" for fault in faults]
@@ -153,10 +152,17 @@ def write(path: str, text: str) -> None:
         raise StorageError(f"{path} cannot be written: {error.strerror}.", path=path) from error
 
 
+def run_line(call: Call, path: str) -> str:
+    """Return the command that runs the plan at `path` as it was shown."""
+    return f"interlock run {shlex.quote(os.path.relpath(path))}" + (
+        f" --team {call.asked.team}" if call.asked.team else ""
+    )
+
+
 def shown(call: Call, text: str, path: str) -> list[str]:
     """A plan for people: where and as whom its members work and what they may do, then each task with what it waits
     for, what is run, and how it is judged."""
-    found = call.home.read_plan(text, path)
+    found = call.home.read_plan(text, path, team=call.asked.team)
     default = {one.name: one.value for one in call.home.settings()}
     lines = [f"team {words.strong(found.team)} in {words.clean(found.workdir)}"]
     for name, member in found.members.items():

@@ -26,7 +26,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.caller import choose_team
-from interlock.surfaces.cli.plan import AGENT, is_goal, propose, shown, write
+from interlock.surfaces.cli.plan import AGENT, is_goal, propose, run_line, shown, write
 from interlock.surfaces.cli.question import answer_questions
 
 HINT = "Ctrl-C: finish current tasks and stop. Twice: stop now."
@@ -72,7 +72,7 @@ def run(
             return 1
         plan = found
     ends = None if until is None else _moment(until)
-    staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
+    staged = call.home.stage(plan, team=call.asked.team, redo=redo, new=new, dry_run=dry_run)
     return run_staged(
         call, staged, unattended=unattended, dry_run=dry_run, until=ends, parallel=parallel, take_over=take_over
     )
@@ -189,10 +189,10 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
     path = call.home.plan_path(goal, os.getcwd())
     text = propose(call, goal, agent, path)
     write(path, text)
-    name = os.path.relpath(path)
-    click.echo("\n".join([*shown(call, text, path), "", f"wrote {words.strong(name)}"]), err=call.json)
+    wrote = f"wrote {words.strong(os.path.relpath(path))}"
+    click.echo("\n".join([*shown(call, text, path), "", wrote]), err=call.json)
     if ask and not click.confirm("Start it?", default=False):
-        call.say(f"Nothing was started. `interlock run {name}` does.")
+        call.say(f"Nothing was started. `{run_line(call, path)}` does.")
         return None
     return path
 

@@ -85,6 +85,23 @@ def show(call: Call, name: str | None) -> None:
     call.answer(found, [*fields, "", *_listed(found.members)])
 
 
+@verb("move", example="interlock team move alpha-squad ~/projects/squad")
+@click.argument("name")
+@click.argument("directory", type=click.Path(), default=".")
+def move(call: Call, name: str, directory: str) -> None:
+    """Say that a team works in DIRECTORY from now on, by default in this one.
+
+    A repository that was moved is recognised without it, by what Interlock left in it. This is for a project that shows
+    nothing of the kind, and for another clone that is to take the team over: work that is not merged stays on branches
+    of the repository that it was done in. No file is touched.
+    """
+    before = call.home.glance(name).workdir
+    found = call.home.move_team(name, directory).describe()
+    place = found.team.workdir or ""
+    was = f", no longer in {words.clean(before)}" if before not in (None, place) else ""
+    call.answer(found, f"{words.strong(name)} works in {words.clean(place)}{was}")
+
+
 @verb("delete", example="interlock team delete alpha-squad --yes")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
