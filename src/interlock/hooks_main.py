@@ -7,7 +7,8 @@ rest of Interlock, imported as everything else does, which starts from the begin
 
 Both commands fail open: a hook that fails would stop the agent. Where no mail can be had (no team, a busy or broken
 ledger, an unknown member) nothing is printed on stdout and the exit code is 0. `hook` is silent on stderr too, unless
-INTERLOCK_DEBUG=1, gives up after a second, and does nothing where a runner drives the program and brings the mail.
+INTERLOCK_DEBUG=1, gives up after a second, and does nothing where a runner drives the program and brings the mail, or
+within a subagent (Claude Code and Codex say so by `agent_id`), whose context the window's main agent never sees.
 
 Mail counts as delivered once it is written and flushed; if the reader is gone, it goes back to the inbox.
 """
@@ -234,6 +235,8 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
     said = json.loads(given.decode("utf-8"))
     if not isinstance(said, dict):
         raise ValueError("the input is not a JSON object")
+    if said.get("agent_id"):
+        return  # Within a subagent: the window's mail, and its end of a turn, are its main agent's.
     session, name = said.get("session_id"), str(said.get("hook_event_name") or "")
     event = HOOKS.get(program, {}).get(name)
     if event is None or not isinstance(session, str) or not session:

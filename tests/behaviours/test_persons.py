@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,9 @@ from tests.behaviours.driving import ROOT, Place
 from tests.waiting import until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process than init")
+NAMESPACE = ["unshare", "-r", "-p", "-f", "--mount-proc"]
+HIDES = sys.platform == "linux" and subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode == 0
+"""Whether this system lets its users make namespaces. Where it does not, nobody can hide in one."""
 AGENT = Path(__file__).parent / "programs" / "impostor.py"
 
 
@@ -189,15 +193,69 @@ def test_another_home_is_not_the_runs(place: Place, scene: tuple[str, str]) -> N
 @pytest.mark.long
 def test_a_person_outside_is_a_person_while_a_run_goes_on(place: Place, scene: tuple[str, str]) -> None:
     gate, _ = scene
-    verb = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "--team", "crew"]
     (place.path / "tries.json").write_text(json.dumps({"how": "wait", "tries": {}}))
     with place.runner() as runner:
         place.wait_for("waits")
-        done = subprocess.run([*verb, "task", "approve", gate], cwd=ROOT, capture_output=True, text=True, check=False)
+        words = verb(place, "task", "approve", gate)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (place.work / "go").write_text("go")
         runner.hears("finished|waiting|nothing")
     assert place.team.task(gate).state == "done" and refusals(place) == []
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "how",
+    ["in a PID namespace", "in a PID namespace with the old /proc", "below an empty /proc", "below a hundred others"],
+)
+def test_nor_does_what_hides_its_ancestors_from_itself(place: Place, scene: tuple[str, str], how: str) -> None:
+    gate, asked = scene
+    every = attempts(gate, asked, str(place.path / "plan.yaml"))
+    tries = {name: every[name] for name in ("approve", "approve as lead", "reply", "settings of the home", "token")}
+    if HIDES or how == "below a hundred others":
+        assert outcome(place, tries, how) == {name: [1, "forbidden"] for name in tries}
+        assert refusals(place)[0]["by"] == "human"
+    else:
+        with pytest.raises(FileNotFoundError):
+            outcome(place, tries, how)
+    assert place.team.task(gate).state == "review" and place.team.setting("allowed_commands")[1] == "default"
+
+
+def verb(place: Place, *words: str) -> list[str]:
+    return [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "--team", "crew", *words]
+
+
+@LINUX
+def test_who_cannot_see_what_is_at_work_is_a_person_again_once_that_is_gone(place: Place) -> None:
+    """As in another container with the same home. That the run is still open in the ledger hides nobody."""
+
+    def done(*within: str) -> subprocess.CompletedProcess[str]:
+        words = [*within, *verb(place, "task", "create", "Mine")]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    place.stage({"one": {"run": "echo x > began; sleep 300"}})
+    with place.runner() as runner:
+        place.wait_for("began")
+        assert done().returncode == 0
+        apart = done(*NAMESPACE)
+        assert apart.returncode != 0 and ("at an ordinary terminal" in apart.stderr or not HIDES)
+        os.kill(runner.pid, signal.SIGKILL)
+        until(lambda: done(*NAMESPACE).returncode == 0 or not HIDES)
+    assert place.team.runs("one")[0].ended_at is None
+
+
+@LINUX
+def test_a_person_in_a_container_is_a_person_to_a_run_in_it(place: Place) -> None:
+    place.stage({"one": {"run": "echo x > began; until test -s go; do sleep 0.02; done"}})
+    inside = (
+        f"{sys.executable} -m tests.behaviours.drive {place.home.path} '{{}}' & "
+        f"until test -s {place.work}/began; do sleep 0.02; done; "
+        f"{shlex.join(verb(place, 'task', 'create', 'Inside'))}; echo yes > {place.work}/go; wait"
+    )
+    subprocess.run([*(NAMESPACE if HIDES else ()), "sh", "-c", inside], cwd=ROOT, check=True, capture_output=True)
+    (made,) = [task for task in place.team.tasks() if task.subject == "Inside"]
+    assert made.created_by == "human" and place.task("one").state == "done" and refusals(place) == []
 
 
 @LINUX

@@ -116,7 +116,7 @@ class HomeBase:
         Raises:
             Forbidden: this process belongs to a run of this home; that is an event of the run's team.
         """
-        found = ancestry.origin(self.path)
+        found = ancestry.origin(self.path) or ancestry.hidden_run(self.path)
         if found is None and not ancestry.SUBREAPED:
             found = next((one for team in self.teams() if (one := self.workspace(team).adrift())), None)
         if found is not None:

@@ -14,6 +14,7 @@ from interlock.app.mail import Mailing
 from interlock.clock import seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
 from interlock.errors import InvalidRequest
+from interlock.integrations import SESSION_VARIABLES
 from interlock.model import handover
 from interlock.model.names import SYSTEM
 from interlock.processes import ancestry, table
@@ -240,7 +241,7 @@ class WindowVerbs(HomeBase):
         known = self._in_directory(team)
         with known.ledger.snapshot() as rows:
             row = rows.start
-            seat = core.sessions.around(rows, lineage) if here and rows.sessions.joined() else None
+            seat = core.sessions.around(rows, lineage, named_sessions()) if here else None
         self._check_name(known, row.team)
         isolation = str(known.home_settings.for_team(row.settings).get("isolation"))
         if not here:
@@ -276,7 +277,7 @@ class WindowVerbs(HomeBase):
             InvalidTeamName, TeamNotFound.
         """
         with self.workspace(team).ledger.snapshot() as rows:
-            return core.sessions.around(rows, lineage) if rows.sessions.joined() else None
+            return core.sessions.around(rows, lineage)
 
 
 def ends(process: str, within: float) -> bool:
@@ -303,6 +304,12 @@ def starter_words() -> list[str]:
 def lineage() -> list[str]:
     """The processes that this one descends from, the nearest first."""
     return [identity.as_text() for identity in ancestry.ancestors()]
+
+
+def named_sessions() -> list[str]:
+    """The sessions of agent programs that our environment names: what a program starts keeps that, as a rule, when it
+    leaves its parents."""
+    return [os.environ[name] for name in SESSION_VARIABLES if os.environ.get(name)]
 
 
 def in_run() -> bool:

@@ -73,19 +73,18 @@ def of_window(rows: Rows, session: str, lineage: Sequence[str], only: str | None
     return found[0][0] if found else None
 
 
-def around(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] | None:
-    """(member, session) of the joined program that the caller descends from, the nearest first.
+def around(rows: Rows, lineage: Callable[[], Sequence[str]], named: Sequence[str] = ()) -> tuple[str, str] | None:
+    """(member, session) of the joined program that the caller descends from, the nearest first; where it descends from
+    none, of the one whose session, also one that is over, is among `named`: those that its environment names.
 
     `lineage` is asked only where anybody has joined: it costs a look at processes.
     """
     seats = rows.sessions.joined()
-    if not seats:
-        return None
-    for process in lineage():
+    for process in lineage() if seats else ():
         for member, session, lives_in, _ in seats:
             if lives_in == process:
                 return member, session
-    return None
+    return next(((member, session) for id in named for member, session, _, _ in rows.sessions.joined(id)), None)
 
 
 def take(

@@ -332,9 +332,9 @@ class Workspace:
         return self.adrift() if found is None and (caller.person or caller.name in (HUMAN, LEAD)) else found
 
     def adrift(self) -> model.run.RunOrigin | None:
-        """What this process counts as where it may have got out of a run of the team (macOS)."""
+        """What this process counts as where it may have got out of a run (macOS), or out of sight of one (Linux)."""
         if ancestry.SUBREAPED:
-            return None
+            return ancestry.hidden_run(self.home)
         with self.ledger.snapshot() as rows:
             return ancestry.possible_run([run.process for run in rows.runs.open()])
 

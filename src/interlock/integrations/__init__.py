@@ -32,5 +32,8 @@ HOOKS: dict[str, dict[str, str]] = {
     "opencode": {},
 }
 """For each program that can join, the hooks we put into its settings."""
+SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "CODEX_THREAD_ID")
+"""In which Claude Code (from 2.1.132 on) and Codex tell the commands they run the session that they tell hooks, too.
+Gemini CLI and OpenCode only say that it is them."""
 RECORD = os.path.join(".interlock", "join")
 """Where a project keeps what `join` did, from its own directory."""

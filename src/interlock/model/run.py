@@ -20,14 +20,14 @@ KEPT = frozenset({"file", "link", "patch"})
 
 class RunOrigin(NamedTuple):
     """The run that a process belongs to: the member that it acts as, and no other. A check acts for nobody: `member`
-    is None. Not `certain`: the process may belong to some run; which one is not known."""
+    is None. With a `doubt`, a sentence, the process may belong to some run; which one is not known."""
 
     pid: int
     home: str | None = None
     team: str | None = None
     member: str | None = None
     session: str | None = None
-    certain: bool = True
+    doubt: str = ""
 
     def must_be(self, team: str, member: str) -> None:
         """Refuse to act as another member.
@@ -35,6 +35,8 @@ class RunOrigin(NamedTuple):
         Raises:
             Forbidden: that is another member.
         """
+        if self.doubt:
+            raise self.refusal(f"act as {member} in {team}")
         if (team, member) != (self.team, self.member):
             raise Forbidden(
                 f"{self} It cannot act as {member} in {team}, whatever its environment says. Leave out --as, or act "
@@ -44,13 +46,16 @@ class RunOrigin(NamedTuple):
 
     def refusal(self, what: str) -> Forbidden:
         """The error for what only a person may do."""
-        return Forbidden(
-            f"{self} It cannot {what}: a person does that, at a terminal outside of every run.", member=self.member
+        where = (
+            "an ordinary terminal of the machine, or the container, of the run"
+            if self.doubt
+            else ("a terminal outside of every run")
         )
+        return Forbidden(f"{self} It cannot {what}: a person does that, at {where}.", member=self.member)
 
     def __str__(self) -> str:
-        if not self.certain:
-            return "This process has no terminal, and began while a run was open: it may belong to that run."
+        if self.doubt:
+            return self.doubt
         if self.member is None:
             return "This runs within what Interlock itself runs (a check, a setup or a hook), which acts for nobody."
         return f"This runs within a run of {self.member} in {self.team}, and acts as {self.member} only."

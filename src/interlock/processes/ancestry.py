@@ -5,11 +5,17 @@ What Interlock starts for an agent (its program, a verify, a setup, a hook) desc
 member. A process can clear and change its own environment, and that of what it starts, but not that of a process above
 it. So the ancestors are asked, and the outermost one counts: below itself an agent may start anything, with any
 variables.
+
+A process can also hide its ancestors from itself, in a PID namespace of its own or below another /proc. It cannot hide
+that they are there: a supervisor holds a lock on the directory of its home, and the kernel tells whoever asks for that
+lock by which process it is held, or that this process has no number there (decision 0730).
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -30,8 +36,14 @@ RUN_KEEP = "INTERLOCK_RUN_KEEP"
 
 SUPERVISOR = os.path.join("processes", "supervisor.py")
 
-GENERATIONS = 64
+_FLOCK = "hhqqi"
+"""The kernel's `struct flock`: the kind of a lock, from where it counts, its first byte, its length, who holds it."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
+ADRIFT = "This process has no terminal, and began while a run was open: it may belong to that run."
+HIDDEN = (
+    "A run is at work, and its processes cannot be seen from here, as in a PID namespace of its own or without /proc: "
+    "this process may belong to that run."
+)
 SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
 
@@ -39,6 +51,38 @@ SUBREAPED = sys.platform == "linux"
 def supervises(pid: int) -> bool:
     """Whether that process calls itself the supervisor of a run."""
     return any(word.endswith(SUPERVISOR) for word in table.words(pid)[1:6])
+
+
+def hidden_run(home: str) -> model.run.RunOrigin | None:
+    """What this process counts as where programs of that home are at work that it cannot see: it may be one of them.
+
+    A process in a container of its own, or in a sandbox, sees what is at work in there, and is a person's then.
+    """
+    if not SUBREAPED:
+        return None
+    try:
+        directory = os.open(home, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        # The answer is the oldest lock. What hides in a namespace is younger than its supervisor, and sees none older.
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, holder = struct.unpack(_FLOCK, fcntl.fcntl(directory, fcntl.F_GETLK, asked))
+    except OSError:
+        return None  # a file system without locks
+    finally:
+        os.close(directory)
+    if kind == fcntl.F_UNLCK or (_shows_us() and table.row(holder) is not None):
+        return None
+    return model.run.RunOrigin(os.getpid(), doubt=HIDDEN)
+
+
+def _shows_us() -> bool:
+    """Whether /proc is that of the PID namespace which this process is in."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
 
 
 def possible_run(runs: Iterable[str | None]) -> model.run.RunOrigin | None:
@@ -59,9 +103,7 @@ def possible_run(runs: Iterable[str | None]) -> model.run.RunOrigin | None:
         pass
     oldest = [row for row in _rows_up(os.getpid()) if row.pid > 1][-1:]
     return (
-        model.run.RunOrigin(os.getpid(), certain=False)
-        if began and oldest and oldest[0].started >= min(began)
-        else None
+        model.run.RunOrigin(os.getpid(), doubt=ADRIFT) if began and oldest and oldest[0].started >= min(began) else None
     )
 
 
@@ -119,12 +161,13 @@ def _runs_around(pid: int) -> list[model.run.RunOrigin]:
 
 def _rows_up(pid: int) -> Iterator[table.Row]:
     """That process and those that it descends from; in a container the first one may be a run's, too."""
-    for _ in range(GENERATIONS):
-        row = table.row(pid)
-        if row is None:
-            return
+    row = table.row(pid)
+    while row is not None:
         yield row
-        pid = row.parent
+        above = table.row(row.parent)
+        if above is None and row.parent > 0 and (again := table.row(row.pid)) is not None:
+            above = table.row(again.parent)  # Its parent may have ended meanwhile.
+        row = above
 
 
 def ancestors() -> list[ProcessRef]:

@@ -4,7 +4,9 @@
 
 It starts the program in a process group of its own, with the environment but for the names in UNSET (comma separated)
 and with its own three standard streams, which it then gives up. On Linux it is a subreaper: what loses its parent
-becomes its child, not init's, so that what belongs to a run can be told by descent, whatever it does to itself.
+becomes its child, not init's, so that what belongs to a run can be told by descent, whatever it does to itself. Before
+it starts the program it takes a lock on the directory of its home, by which what hides its ancestors from itself knows
+that they are there (`ancestry.hidden_run`).
 
 Over the socket DESCRIPTOR it says one line when the program runs (`0`, or the number of the error), and one when it has
 ended: its exit code, negative for a signal, and whether the supervisor had been told to go by then (`0` or `1`), since
@@ -34,6 +36,7 @@ def main(arguments: list[str]) -> None:
     os.set_inheritable(wire, False)
     _prctl(_SET_CHILD_SUBREAPER, 1)
     _prctl(_SET_NAME, NAME)
+    _hold(os.environ.get("INTERLOCK_RUN_HOME") or os.environ.get("INTERLOCK_HOME"))
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     error, child = _start(program, unset)
@@ -81,6 +84,18 @@ def _prctl(option: int, value: int | bytes) -> None:
 
     call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
     _ctypes.call_function(call, (option, value, 0, 0, 0))
+
+
+def _hold(home: str | None) -> None:
+    """Take a share of the lock on that directory, for as long as this process lives."""
+    if sys.platform != "linux" or not home:
+        return
+    import fcntl
+
+    try:
+        fcntl.lockf(os.open(home, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        pass  # It is on another machine, or in a file system without locks.
 
 
 def _start(program: list[str], unset: list[str]) -> tuple[int, int]:

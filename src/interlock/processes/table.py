@@ -9,10 +9,11 @@ psutil takes longer to import than most commands to run, so that `/proc` is read
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-PROC = os.path.exists("/proc/self/stat")
+PROC = sys.platform == "linux" or os.path.exists("/proc/self/stat")
 
 
 class Row(NamedTuple):

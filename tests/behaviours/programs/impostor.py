@@ -21,6 +21,21 @@ unittest.main()
 """
 
 
+DEEP = """
+import os, sys
+for _ in range(100):
+    if os.fork():
+        os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+HIDING = {
+    "in a PID namespace": ["unshare", "-r", "-p", "-f", "--mount-proc"],
+    "in a PID namespace with the old /proc": ["unshare", "-r", "-p", "-f"],
+    "below an empty /proc": ["unshare", "-r", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"],
+    "below a hundred others": [sys.executable, "-c", DEEP],
+}
+
+
 def clean() -> dict[str, str]:
     """Only what nobody can do without; our own command is on the PATH."""
     return {name: os.environ[name] for name in NEEDED}
@@ -30,6 +45,8 @@ def disguised(how: str, words: list[str], place: Path) -> None:
     """Run the words, and wait for their end."""
     if how.startswith("env -i"):
         words = ["env", "-i", *(f"{name}={value}" for name, value in clean().items()), *words]
+    if how in HIDING:
+        words = ["env", "-i", *(f"{name}={value}" for name, value in clean().items()), *HIDING[how], *words]
     if how == "from a test":
         file = place / "test_evil.py"
         file.write_text(TEST.format(words=words, clean=clean()))

@@ -144,6 +144,16 @@ def test_a_window_takes_part_in_a_team_on_another_machine(
     assert not (project / ".mcp.json").exists() and not (project / ".interlock").exists()
 
 
+def test_mail_from_another_machine_waits_for_the_main_agent_too(team: Team, window: Open) -> None:
+    one = window("s-1")
+    one.told("SessionStart")
+    team.send(to="ada", content="stop that", urgent=True)
+    for event in ("PostToolUse", "UserPromptSubmit", "Stop"):
+        assert one.hook(event, agent_id="a1b2", agent_type="Explore") is None
+    assert stage(team, "stop that") == "stored"
+    assert "stop that" in one.told("PostToolUse") and stage(team, "stop that") == "delivered"
+
+
 def test_two_windows_are_one_member_in_two_sessions_of_which_one_gets_a_task(team: Team, window: Open) -> None:
     one, two = window("s-1"), window("s-2")
     assert "You are ada" in one.told("SessionStart")

@@ -40,10 +40,10 @@ def switch(program: str, home: Path, on: bool) -> None:
     path.write_text(text)
 
 
-def hook(program: str, event: str = "SessionStart") -> Any:
-    """What the plugin's own hook answers to a new session."""
+def hook(program: str, event: str = "SessionStart", **fields: str) -> Any:
+    """What the plugin's own hook answers to an event, by default to a new session."""
     [group] = json.loads((PLUGIN / HOOKS[program]).read_text())["hooks"][event]
-    said = json.dumps({"hook_event_name": event, "session_id": "s-1", "source": "startup"})
+    said = json.dumps({"hook_event_name": event, "session_id": "s-1", "source": "startup", **fields})
     ran = subprocess.run(["sh", "-c", group["hooks"][0]["command"]], input=said, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     return json.loads(ran.stdout) if ran.stdout else None
@@ -85,6 +85,21 @@ def test_with_the_plugin_joining_writes_no_settings_and_the_plugin_takes_part(
     assert "task_claim" in tools(program)
     run("leave")
     assert list(project.iterdir()) == [] and hook(program) is None and tools(program) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_by_the_plugin_too_mail_waits_for_the_main_agent(
+    team: Team, project: Path, tmp_path: Path, program: str
+) -> None:
+    switch(program, tmp_path, True)
+    run("join", "--team", "alpha", "--name", "ada", "--agent", program)
+    hook(program)
+    team.send(to="ada", content="stop that", urgent=True)
+    for event in ("PostToolUse", "UserPromptSubmit", "Stop"):
+        assert hook(program, event, agent_id="a1b2") is None
+    assert [message.stage for message in team.history()] == ["stored"]
+    assert "stop that" in hook(program, "PostToolUse")["hookSpecificOutput"]["additionalContext"]
+    assert [message.stage for message in team.history()] == ["delivered"]
 
 
 @pytest.mark.long

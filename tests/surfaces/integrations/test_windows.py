@@ -13,6 +13,7 @@ from interlock.app.team import Team
 from interlock.model.message import Message
 from interlock.runner.recovery_scan import CLAIM_GRACE
 from tests.surfaces.integrations.conftest import Window
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -130,6 +131,38 @@ def test_a_stop_with_a_task_that_has_no_report_is_answered_once_and_then_written
     assert one.hook("Stop") is None
 
 
+WITHIN = {"agent_id": "a1b2", "agent_type": "Explore"}
+"""What an event says that comes from within a subagent."""
+
+
+def test_mail_waits_for_the_main_agent_while_its_subagent_works(team: Team, window: Open) -> None:
+    """A subagent's context ends with it: what it is told, the window never sees."""
+    one = window("s-1")
+    assert one.hook("SessionStart", **WITHIN) is None
+    one.hook("SessionStart")
+    team.send(to="ada", content="shown at the prompt")
+    one.hook("UserPromptSubmit", prompt="go on")
+    team.send(to="ada", content="stop that", urgent=True)
+    for event in ("PostToolUse", "UserPromptSubmit", "Stop"):
+        assert one.hook(event, **WITHIN) is None
+        assert (stage(team, "shown at the prompt"), stage(team, "stop that")) == ("delivered", "stored"), event
+    assert "stop that" in one.told("PostToolUse", agent_type="the --agent that the whole session is")
+    assert stage(team, "stop that") == "delivered"
+    assert one.hook("Stop") is None
+    assert stage(team, "stop that") == "acknowledged"
+
+
+def test_a_subagent_ends_its_turn_whatever_its_main_agent_has_yet_to_report(team: Team, window: Open) -> None:
+    one = window("s-1")
+    one.hook("SessionStart")
+    task = team.create_task("Write the parser")
+    one.tool("task_claim", task_id=task.id)
+    assert one.hook("Stop", **WITHIN) is None and one.hook("Stop", stop_hook_active=True, **WITHIN) is None
+    assert not [event for event in team.events()[0] if event.type == "agent.idle_without_report"]
+    assert one.hook("SessionEnd", **WITHIN) is None
+    assert task.id in one.hook("Stop")["reason"], "the window is still sent back, and is still there"
+
+
 def test_two_windows_are_two_members_without_a_variable(team: Team, window: Open) -> None:
     one, two = window("s-1"), window("s-2")
     assert "You are ada," in one.told("SessionStart")
@@ -155,6 +188,28 @@ def test_two_windows_are_two_members_over_mcp_and_in_their_shells(team: Team, wi
     assert code == 1 and "cannot act as ada" in err
     code, _, err = two.shell("interlock --as human question list")
     assert code == 1 and "cannot act as human" in err
+
+
+@pytest.mark.parametrize("variable", ["CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "CODEX_THREAD_ID"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_leaves_a_window_and_keeps_its_environment_acts_as_its_member(
+    team: Team, project: Path, window: Open, variable: str, ended: bool
+) -> None:
+    one = window("s-1")
+    one.hook("SessionStart")
+    words = "interlock task create X --as human; interlock task create X --as lead; INTERLOCK_SESSION=q interlock"
+    words += " task create X --as human; interlock task create Own; touch done"
+    if ended:
+        words = f"until test -e over; do sleep 0.02; done; {words}"
+    one.shell(f"export {variable}=s-1; (setsid sh -c '{words}' > said 2>&1 &)")
+    if ended:
+        one.hook("SessionEnd")
+        one.close()
+        (project / "over").touch()
+    until((project / "done").exists)
+    said = (project / "said").read_text()
+    assert said.count("cannot act as human") == 2 and said.count("cannot act as lead") == 1, said
+    assert [(task.subject, task.created_by) for task in team.tasks()] == [("Own", "ada")]
 
 
 def test_the_shell_of_a_window_is_in_its_team_in_every_directory(team: Team, home: Home, window: Open) -> None:

@@ -3,8 +3,8 @@
 *Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward unless the team of that name belongs to another
 directory, the only team whose working directory, or own one, contains the current one, else the only one that the
 program around us has joined; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined
-program that the caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and
-`INTERLOCK_RUN` the number of the run under way.
+program that the caller runs in or whose session its environment names, else `human`. *Session*: `INTERLOCK_SESSION`,
+the one of the joined program, and `INTERLOCK_RUN` the number of the run under way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from interlock.app.mail import Mailing
 from interlock.app.teams import TEAM_FILE, team_in
 from interlock.app.windows import TeamGlance, in_run
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, TeamNotFound
-from interlock.model.names import HUMAN
+from interlock.model.names import HUMAN, LEAD
 
 
 class Identity(NamedTuple):
@@ -60,13 +60,14 @@ def _joined(team: TeamGlance, who: Identity) -> Identity:
         member, session = team.run
         other = who.given and who.name != member
         return who if other else Identity(member, who.session or session, who.run)
-    if team.seat is None or who.session is not None:
+    # A session that is named is another program's, within the window; it makes nobody a person.
+    if team.seat is None or (who.session is not None and who.name not in (HUMAN, LEAD)):
         return who
     member, session = team.seat
     if who.given and who.name != member:
         raise Forbidden(
             f"This program joined {team.name} as {member} and cannot act as {who.name}. Leave --as out, or act as "
-            f"{who.name} from a terminal of your own.",
+            f"{who.name} from a terminal of your own that this program has not started.",
             member=who.name,
         )
     return Identity(member, session, who.run)
