@@ -48,6 +48,21 @@ def test_a_worktree_whose_head_another_git_is_writing_is_waited_for(tmp_path: Pa
         other.join()
 
 
+def test_a_worktree_is_made_while_the_last_other_one_is_removed(tmp_path: Path) -> None:
+    """With the last worktree git removes the directory of all, which another git has just made for its own."""
+    repository = Repository(tmp_path / "project")
+    git = Git(str(repository.path), timeout=60)
+    gone = repository.path / ".git" / "worktrees"
+    gone.symlink_to("nowhere")  # A directory that is there for the one who makes it, and not for the one below it.
+    other = threading.Timer(0.2, gone.unlink)
+    other.start()
+    try:
+        git("worktree", "add", "--quiet", "--detach", str(tmp_path / "new"))
+    finally:
+        other.join()
+    assert str(tmp_path / "new") in git("worktree", "list", "--porcelain").out
+
+
 def test_tasks_that_begin_at_once_write_down_the_same_rules(tmp_path: Path) -> None:
     repository = open_repository(str(Repository(tmp_path / "project").path), timeout=60)
     rules = tmp_path / "home" / "worktrees.ignored"

@@ -39,8 +39,11 @@ NOBODY = {"NAME": "Interlock", "EMAIL": "interlock@localhost"}
 SAID = 2000
 HALF_MADE = re.compile(r"failed to read (\S*worktrees/[^/\s]+)/commondir")
 """What every git says while another one is still writing down a new worktree."""
-COMING_OR_GOING = re.compile(r"bad object worktrees/")
-"""What git says while another one writes down a worktree's HEAD, or removes it."""
+COMING_OR_GOING = re.compile(
+    r"bad object worktrees/|could not create (?:leading directories|directory) of '\S*worktrees/\S*': No such file"
+)
+"""What git says while another one writes down a worktree's HEAD, or removes a worktree, with the last one also the
+directory of all."""
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
 """Seconds between looks at such a worktree, and before a git that was killed is run again."""
 ABANDONED = 2.0
