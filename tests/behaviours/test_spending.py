@@ -16,7 +16,7 @@ from interlock.errors import PlanError
 from interlock.model.report import as_text
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place
-from tests.behaviours.lasting import driven, events, play, settled
+from tests.behaviours.lasting import driven, event, events, me, play, settled
 from tests.behaviours.test_lasting import finish
 from tests.waiting import until
 
@@ -89,6 +89,80 @@ def test_a_run_whose_runner_was_killed_has_an_unknown_part(place: Place) -> None
     place.team.poll()
     spent = place.team.runs("one")[0].spent
     assert spent["input_tokens"] is None and spent["unknown"] == ["bob"]
+
+
+def test_prompts_that_only_bring_mail_count_for_their_member_and_the_team(place: Place) -> None:
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        use(say, turns=1, input_tokens=1000, output_tokens=200, cost_usd=0.5)
+        return "read" if "You have no task" in prompt else await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
+    with driven(place, endless=True):
+        settled(place, "one", "done")
+        place.team.send(to="bob", content="are you there?")
+        event(place, "session.prompted", member="bob", input_tokens=1000)
+    status = place.team.status()
+    assert (status.spent["tokens"], status.spent["turns"], status.spent["cost_usd"]) == (2400, 2, 1.0)
+    totals = place.team.report().totals
+    assert totals.runs == 1 and totals.spent["input_tokens"] == 2000
+    assert place.team.runs("one")[0].spent["input_tokens"] == 1000
+
+
+@pytest.mark.parametrize("whose", ["member", "run"])
+def test_a_limit_holds_for_mail_between_two_tasks_as_well(place: Place, whose: str) -> None:
+    count = {"ada": 0, "bob": 0}
+
+    async def chat(prompt: str, say: Say, opening: Opening) -> str:
+        other = "bob" if opening.member == "ada" else "ada"
+        count[opening.member] += 1
+        use(say, turns=1, input_tokens=1000)
+        await anyio.to_thread.run_sync(lambda: me(place, opening).send(to=other, content=f"well? {count}"))
+        return "sent"
+
+    members = play(place, {"ada": chat, "bob": chat})
+    if whose == "member":
+        members["ada"]["limits"] = members["bob"]["limits"] = {"tokens": 3000}
+    place.stage({"one": {"subject": "One", "review": "human"}}, members)
+    place.team.cancel("one")
+    place.team.configure({"mail_turns": 100})
+    place.team.send(to="bob", content="go on")
+    with driven(place, limits={"tokens": 3000} if whose == "run" else {}) as runner:
+        reason = runner.ended()
+        said = [update.text for _, _, update in runner.said if update.kind == "notice"]
+    if whose == "member":
+        assert count == {"ada": 3, "bob": 3} and reason == "finished"
+        assert [text for text in said if "used 3,000 tokens of 3,000 tokens: its mail waits" in text]
+    else:
+        assert "are used up, of 3,000 tokens" in reason
+        assert 3 <= sum(count.values()) <= 5, "what both were at when it was reached, and no more"
+
+
+def test_what_was_asked_for_when_a_prompt_was_cut_off_makes_the_sum_a_lower_bound(place: Place) -> None:
+    prompts: list[str] = []
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str | Turn:
+        prompts.append(prompt)
+        use(say, turns=1, input_tokens=1000)
+        return Turn("killed", detail="by the test") if len(prompts) == 1 else await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
+    assert place.drive() == "finished" and place.states() == {"one": "done"}
+    killed, whole = place.team.runs("one")
+    assert killed.spent["unknown"] == ["bob"] and killed.spent["input_tokens"] == 1000
+    assert "unknown" not in whole.spent
+    assert "at least 2,000 tokens (bob unknown)" in "\n".join(as_text(place.team.report()))
+
+
+@pytest.mark.long
+def test_mail_under_way_when_its_runner_was_killed_has_an_unknown_part(place: Place) -> None:
+    bob = acp_member(place.path, turns=[[{"touch": str(place.work / "on")}, {"hang": 1}]])
+    place.stage({"one": {"subject": "One", "review": "human"}}, {"bob": bob})
+    place.team.cancel("one")
+    place.team.send(to="bob", content="hello")
+    with place.runner() as runner:
+        until(lambda: (place.work / "on").exists())
+        runner.kill()
+    assert place.team.status().spent["unknown"] == ["bob"]
 
 
 def test_a_limit_of_tokens_asks_where_they_turn_out_to_be_unknown(place: Place) -> None:

@@ -205,7 +205,7 @@ class TaskAttempt:
         finally:
             self._in_turn = False
         if self._run.member.agent != "shell":
-            self._run.meter.turn_ended()
+            self._run.meter.turn_ended(whole=result.status == "ended")
         return result
 
     async def _allocate_workdir(self) -> bool:
@@ -321,7 +321,8 @@ class TaskAttempt:
         process, session = self._session.process, self._session.agent_session
         with self._workspace.ledger.snapshot() as rows:
             known = rows.runs.get(self._task.id, self._task.run)
-        if known is None or (process in (None, known.process) and session in (None, known.agent_session)):
+        noted = known is not None and (self._run.member.agent == "shell" or known.unmetered > 0)
+        if known is None or (noted and process in (None, known.process) and session in (None, known.agent_session)):
             return
         with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)

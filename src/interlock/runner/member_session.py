@@ -21,6 +21,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from interlock.agents.session import Permission, Update, ignore
+from interlock.clock import iso
 from interlock.core import mailbox
 from interlock.core.tasks.claim import may_be_given_work
 from interlock.core.unit_of_work import Principal, Workspace, acknowledged
@@ -34,7 +35,7 @@ from interlock.runner.executor import Execution, Executor, Job, Result
 from interlock.runner.job import Permit, for_mail, is_person, offer_mail, same_surroundings, worth_a_prompt
 from interlock.runner.permissions import judge, pick, policy_of
 from interlock.runner.prompt import mail_prompt
-from interlock.runner.usage import UsageMeter
+from interlock.runner.usage import UsageMeter, out_of_mail
 from interlock.storage.ledger import Rows
 
 FIRST_PAUSE = 30.0
@@ -190,6 +191,7 @@ class IdleMail:
         self._failed = 0
         self._not_before = 0.0
         self._job: Job | None = None
+        self._told: set[str] = set()
 
     def worked(self) -> None:
         """Note that the member had a task."""
@@ -203,7 +205,16 @@ class IdleMail:
             self._context.workspace.clock.monotonic() >= self._not_before
             and worth_a_prompt(rows, self._member.name, few)
             and may_be_given_work(rows, self._member.name, settings)
+            and not self._used_up(rows)
         )
+
+    def _used_up(self, rows: Rows) -> bool:
+        """Whether the member has reached a limit of its own; said once of each."""
+        over = out_of_mail(rows, self._member.name, iso(self._context.workspace.clock.now()))
+        if over is not None and over.measure not in self._told:
+            self._told.add(over.measure)
+            self._context.notice(f"{self._member.name} used {over.as_text()}: its mail waits for its next task.")
+        return over is not None
 
     async def read(self, session: MemberSession, caller: Principal, on_update: Callable[[Update], None]) -> None:
         """Put what waits to `session`.
@@ -224,10 +235,11 @@ class IdleMail:
         self._job = await anyio.to_thread.run_sync(
             for_mail, self._context, self._member, caller, mail_prompt(mail, None), self._permit, self._needed
         )
+        number = await anyio.to_thread.run_sync(self._turn_begins, caller)
         async with anyio.create_task_group() as group:
             result = await session.prompt(self._job, caller, [message.n for message in mail], group, heard)
-        meter.turn_ended()
-        await anyio.to_thread.run_sync(self._turn_ended, caller, mail, result, meter)
+        meter.turn_ended(whole=result.status == "ended")
+        await anyio.to_thread.run_sync(self._turn_ended, caller, mail, result, meter, number)
 
     async def permit(self, permission: Permission) -> str | None:
         """Answer by the policy alone: without a task there is nothing to ask a person about, so the rest is refused."""
@@ -249,7 +261,14 @@ class IdleMail:
         self._in_a_row = 0 if people else self._in_a_row + 1
         return mail
 
-    def _turn_ended(self, caller: Principal, mail: list[Message], result: Result, meter: UsageMeter) -> None:
+    def _turn_begins(self, caller: Principal) -> int:
+        """Open the account of the prompt: the number of its run, which belongs to no task."""
+        with self._context.workspace.act(caller) as act:
+            return act.rows.runs.begin_aside(self._member.name, str(act.session), act.at)
+
+    def _turn_ended(
+        self, caller: Principal, mail: list[Message], result: Result, meter: UsageMeter, number: int
+    ) -> None:
         workspace = self._context.workspace
         if result.status == "ended":
             self._failed, self._not_before = 0, 0.0
@@ -260,7 +279,11 @@ class IdleMail:
             self._failed = min(self._failed + 1, 10)
             self._not_before = workspace.clock.monotonic() + pause
         with workspace.act(caller) as act:
+            run = act.rows.runs.get("", number)
+            assert run is not None
+            act.rows.runs.update(run, ended_at=act.at)
+            spent, _ = meter.add(act, run, closes=True)
             act.event(
                 "session.prompted", member=self._member.name, session=act.session, ids=[one.id for one in mail],
-                stop=result.status, detail=result.detail, **meter.take(),
+                stop=result.status, detail=result.detail, **spent,
             )  # fmt: skip

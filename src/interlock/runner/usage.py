@@ -1,9 +1,10 @@
 """What runs cost, as their agents tell it, and whether that is more than was allowed.
 
-An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn, and its tokens as
-unknown. What a run spent is in its row; from its first prompt until its account is closed something of it counts as
-unknown, so that a runner that is killed leaves no wrong sum. A limit holds for a task over all its runs; a person's
-`continue` grants the same amount once more.
+An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn, and its tokens
+as unknown. What a run spent is in its row; from its first prompt until its account is closed something of it counts
+as unknown, so that a runner that is killed leaves no wrong sum, and so does the last request of a prompt that was cut
+off. A prompt with mail between two tasks is a run without a task (decision 0770). A limit holds for a task over all
+its runs; a person's `continue` grants the same amount once more.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class UsageMeter:
         self._turns_told = self._tokens_told = False
         self.unmetered = 0
         """How many prompts have ended without a word of their tokens."""
+        self._cut_off = 0
+        """How many others were cut off: of their last request nothing was told."""
 
     @property
     def spent(self) -> bool:
@@ -54,24 +57,30 @@ class UsageMeter:
                 self._turns_told = self._turns_told or name == "turns"
             self._tokens_told = self._tokens_told or (value is not None and name.endswith("_tokens"))
 
-    def turn_ended(self) -> None:
-        """A prompt was answered."""
+    def turn_ended(self, *, whole: bool) -> None:
+        """A prompt was answered, or, unless `whole`, cut off."""
         if not self._turns_told:
             self._spent["turns"] = self._spent.get("turns", 0) + 1
         self.unmetered += not self._tokens_told
+        self._cut_off += self._tokens_told and not whole
         self._turns_told = self._tokens_told = False
 
     def write(self, act: UnitOfWork, task_id: str, run: Run, *, closes: bool = False) -> None:
         """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
-        spent, self._spent = self._spent, {}
         waits, self._waits = self._waits, []
         for one in waits:
             until = iso(float(one["retry_at"])) if one["retry_at"] else None
             act.event("run.waiting", task_id, run=run.id, reason=one["reason"], retry_at=until)
-        if closes and run.unmetered != self.unmetered:
-            act.rows.runs.update(run, unmetered=self.unmetered)
-        if not spent:
-            return
+        spent, changed = self.add(act, run, closes=closes)
+        if changed:
+            act.event("run.spent", task_id, run=run.id, **spent)
+
+    def add(self, act: UnitOfWork, run: Run, *, closes: bool) -> tuple[dict[str, float], bool]:
+        """The same without a word in the history; what was added, and whether that is anything."""
+        spent, self._spent = self._spent, {}
+        unknown = self.unmetered + self._cut_off
+        if closes and run.unmetered != unknown:
+            act.rows.runs.update(run, unmetered=unknown)
         changes: dict[str, Any] = {
             name: getattr(run, name) + int(spent[name]) for name in COUNTED[:3] if spent.get(name)
         }
@@ -79,12 +88,7 @@ class UsageMeter:
             changes["cost_usd"] = round((run.cost_usd or 0.0) + spent["cost_usd"], 6)
         if changes:
             act.rows.runs.update(run, **changes)
-            act.event("run.spent", task_id, run=run.id, **spent)
-
-    def take(self) -> dict[str, float]:
-        """What was spent outside of any run."""
-        spent, self._spent = self._spent, {}
-        return spent
+        return spent, bool(changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,17 @@ def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str, *, un
                 return Excess(of, measure, limit, None)
             if spent[measure] >= limit:
                 return Excess(of, measure, limit, spent[measure])
+    return None
+
+
+def out_of_mail(rows: Rows, member: str, now: str) -> Excess | None:
+    """The limit of a member that is used up, so that it gets no prompt for its mail alone."""
+    found = rows.team.member(member)
+    limits = (found.limits if found is not None else None) or {}
+    spent = rows.runs.spent(now, member=member) if limits else {}
+    for measure, limit in limits.items():
+        if limit is not None and spent[measure] >= limit:
+            return Excess("member", measure, limit, spent[measure])
     return None
 
 

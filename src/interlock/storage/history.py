@@ -38,6 +38,10 @@ class RunRows(Protocol):
     def begin(self, run: Run) -> None:
         """Store a new run."""
 
+    def begin_aside(self, member: str, session: str, at: str) -> int:
+        """Store the account of a prompt that belongs to no task, with an unknown part until it is closed; its number
+        among those, whose task id is empty."""
+
     def update(self, run: Run, **changes: Any) -> None:
         """Write these fields."""
 
