@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import anyio.to_thread
 import pytest
@@ -208,6 +210,9 @@ def test_a_question_that_nobody_answers_is_parked_and_the_answer_begins_a_new_ru
     (question,) = place.team.questions()
     (run,) = place.team.runs("one")
     assert not question.held and run.ended_at is not None and run.agent_session == "bob-1"
+    shown = place.path / "home" / "teams" / "crew" / "runs" / run.task_id / "run.json"
+    assert json.loads(shown.read_text())["status"] == "failed", "it is told as it is: ended without a report"
+    assert place.home.doctor().healthy
     place.team.reply("one", "8080", question=question.id)
     assert place.drive() == "finished" and place.states() == {"one": "done"}
     assert resumed == [None, "bob-1"] and len(place.team.runs("one")) == 2

@@ -45,7 +45,7 @@ AT_ONCE = 1000
 
 _RUN_EVENTS = frozenset(
     "task.claimed task.completed task.reclaimed task.transitioned clock.set_back run.heartbeat run.reported "
-    "verify.finished".split()
+    "run.parked verify.finished".split()
 )
 _REWRITING = frozenset({"message.delivered", "message.requeued"})
 

@@ -61,6 +61,7 @@ EVENT_TYPES: dict[str, str] = {
     "paths.",
     "permission.answered": "An agent's permission request was answered; payload: answer, by (policy or who), face, "
     "run, tool, paths, and why or id.",
+    "run.parked": "A run ended while its task waits for a person, whose answer begins a new run; payload: run, reason.",
     "run.reported": "A run's result was recorded; payload: run, outcome, agent, applied, and source: message, file, "
     "session_end, or worker (nobody else reported).",
     "run.refused": "A file of a run was refused; payload: run, path, reason, errors. It stays where it is.",

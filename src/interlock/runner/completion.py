@@ -111,9 +111,7 @@ def settle(
             run = _run_of(act, current) if current.run else None
             if run is not None and run.ended_at is None and current.state in ("ready", "backlog"):
                 # It was answered while its program was about to end: the answer begins a new run, without delay.
-                end_run(act, current, "awaiting-response", "its program has ended")
-                act.rows.tasks.update(current, not_before=None, reserved=None, updated_at=act.at)
-                act.topics.add("tasks")
+                answer.park(act, current, "its program has ended")
             finish.given_back(act, current)
         if current.run != task.run or current.owner != caller.name:
             return None  # Taken from it, given back by it, or done.

@@ -136,11 +136,12 @@ def hold(act: UnitOfWork, task: Task) -> None:
 
 
 def park(act: UnitOfWork, task: Task, reason: str) -> None:
-    """The session that waited for the answers is gone: they begin a new run when they come."""
+    """The session that waited for the answers is gone: they begin a new run, or have come and begin it now."""
     for question in act.rows.questions.open(task.id):
         if question.held:
             act.rows.questions.update(question, held=False)
-    end_run(act, task, task.state, reason)
+    end_run(act, task, task.state if task.state in WAITING else "awaiting-response", reason)
+    act.event("run.parked", task.id, run=f"{task.id}.{task.run}", reason=reason)
     if task.state in ("ready", "backlog"):
         # Answered already, and kept for that session.
         act.rows.tasks.update(task, not_before=None, reserved=None, updated_at=act.at)

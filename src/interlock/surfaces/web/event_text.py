@@ -302,6 +302,7 @@ SENTENCES: dict[str, Sentence] = {
     "permission.asked": _with("asks to use {}: {}", "tool", "title"),
     "run.capacity": _reason("its provider has no capacity left until {}", "retry_at"),
     "run.waiting": _reason("its program waits for its provider until {}", "retry_at"),
+    "run.parked": _reason("its program ended; the answer begins a new run"),
     "run.reminded": _with("{} ended its turn without a report, and was asked for one", "member"),
     "session.prompted": _with("{} was given its messages", "member"),
     "worker.status": _with("worker {} is {}", "worker", "status"),
