@@ -165,6 +165,13 @@ def test_mail_under_way_when_its_runner_was_killed_has_an_unknown_part(place: Pl
     assert place.team.status().spent["unknown"] == ["bob"]
 
 
+def test_a_program_that_never_started_has_spent_nothing(place: Place) -> None:
+    place.stage({"one": {"subject": "One", "retries": 0}}, {"bob": {"agent": {"command": ["./nowhere"]}}})
+    assert place.drive() == "finished" and place.states() == {"one": "deadletter"}
+    report = place.team.report()
+    assert report.totals.spent["turns"] == 0 and "unknown" not in "\n".join(as_text(report))
+
+
 def test_a_limit_of_tokens_asks_where_they_turn_out_to_be_unknown(place: Place) -> None:
     prompts: list[str] = []
 
@@ -321,6 +328,9 @@ def test_without_capacity_no_attempt_is_used_up_and_the_session_is_resumed_at_th
         assert place.task("one").state == "ready" and place.task("one").failures == 0
         (left,) = [task for task in place.team.report().left if task.key == "one"]
         assert "capacity" in left.why and "usage limit reached" in left.why
+        (waiting,) = place.team.report().incidents
+        again = str(place.task("one").not_before)[:19].replace("T", " ")
+        assert str(waiting.reason).endswith(f"; next try {again} UTC")
         assert runner.ended() == "finished"
     assert place.states() == {"one": "done", "two": "done"} and resumed == [None, "bob-1"]
     first, second = place.team.runs("one")

@@ -348,7 +348,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
     # Whole pictures of the team, each read at one moment; lists are cut by `limit`.
 
     def status(self) -> values.status.StatusReport:
-        """What needs a human, what runs since when with its last words, what is next, and counts."""
+        """What needs a human, what runs since when with its latest output, what is next, and counts."""
         with self._workspace.look() as rows:
             settings = self._workspace.settings(rows)
             found = core.reports.now.status(rows, self.name, self._workspace.log_path, self._now(), settings)

@@ -31,6 +31,11 @@ class StillWaiting(NamedTuple):
     seconds: float
 
 
+def unanswered(patience: float) -> str:
+    """Why it is waited for a person no longer, after `patience` seconds."""
+    return f"nobody answered within {patience:.0f} s" if patience else "its session is not held open for an answer"
+
+
 class HumanWait:
     """How a run waits for a person with its session open: it says so, and its runner may end the wait.
 

@@ -204,7 +204,7 @@ class TaskAttempt:
             )
         finally:
             self._in_turn = False
-        if self._run.member.agent != "shell":
+        if self._run.member.agent != "shell" and not result.permanent:  # What never started has spent nothing.
             self._run.meter.turn_ended(whole=result.status == "ended")
         return result
 

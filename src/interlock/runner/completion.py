@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from interlock.clock import iso, seconds
+from interlock.clock import iso
 from interlock.core.questions import review_answer
 from interlock.core.tasks import answer, claim, finish, review, verify
 from interlock.core.tasks import review as reviewers
@@ -332,8 +331,7 @@ def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) ->
         )  # fmt: skip
         end_run(act, task, NO_CAPACITY, why)
         return
-    local = datetime.fromtimestamp(seconds(when)).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    why = f"{why}; tried again {local}"
+    why = f"{why}; next try {when[:19].replace('T', ' ')} UTC"
     finish.fail(act, task, why, counts=False)
     if run is not None:
         act.rows.runs.update(run, ended_at=act.at, outcome=NO_CAPACITY, reason=why)

@@ -40,7 +40,7 @@ from interlock.core.tasks import permission as asking
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.core.waiting import StillWaiting, Wait, in_thread
+from interlock.core.waiting import StillWaiting, Wait, in_thread, unanswered
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
@@ -268,7 +268,7 @@ class PermissionRequests:
             wait: Wait[str | None] = Wait(self._run.workspace, ["questions", "tasks"], look)
             said = await wait.held(self._run.wait, lambda reason: None)
             if said is None and self._run.wait.over is None:
-                why = f"nobody answered within {self._hold:.0f} s"
+                why = unanswered(self._hold)
                 self._run.say(f"its session is closed: {why}")
                 await self._park(why)
             return said

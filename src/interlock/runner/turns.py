@@ -37,7 +37,7 @@ from interlock.agents.session import Update
 from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.core.waiting import StillWaiting, Wait, in_thread
+from interlock.core.waiting import StillWaiting, Wait, in_thread, unanswered
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
@@ -348,7 +348,7 @@ class TurnLoop:
             return StillWaiting(ends - time.monotonic()) if step == "wait" else step
 
         def give_up(reason: str | None) -> NextPrompt | None:
-            why = reason or f"nobody answered within {hold:.0f} s"
+            why = reason or unanswered(hold)
             step = self._park(why)
             if step != "wait":
                 return step

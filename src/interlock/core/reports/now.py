@@ -32,7 +32,7 @@ TAIL_BYTES = 4096
 def status(
     rows: Rows, team: str, log_path: Callable[[str, int, str], str], now: str, settings: Settings
 ) -> StatusReport:
-    """What needs a human, what runs since when with its last words, what waits for somebody, what is next.
+    """What needs a human, what runs since when with its latest output, what waits for somebody, what is next.
 
     `log_path` answers where the output of a run (task id, number, kind) is kept.
     """

@@ -16,11 +16,13 @@ from interlock.model.status import StatusReport
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
+FINISHED = "Nothing waits and nothing runs. What was done, and whether it waits to be merged: interlock report"
+
 
 @verb("status", reads=True, example="interlock status --all")
 @click.option("--all", "everything", is_flag=True, help="All teams of this home.")
 def status(call: Call, everything: bool) -> None:
-    """What needs me, what is running since when with its last words, what is next."""
+    """What needs me, what runs since when with its latest output, what is next."""
     if not everything:
         found = call.team().status()
         call.answer(found, shown(found))
@@ -73,7 +75,7 @@ def shown(found: StatusReport) -> list[str]:
         lines += ["", words.faint(f"the next retry starts {words.ago(found.retry_at)}")]
     if len(lines) == first:
         done = any(found.counts.values())
-        lines += ["", "Nothing waits and nothing runs." if done else 'No tasks yet: interlock task create "SUBJECT"']
+        lines += ["", FINISHED if done else 'No tasks yet: interlock task create "SUBJECT"']
     return lines
 
 
