@@ -80,6 +80,28 @@ def test_a_fresh_worktree_gets_its_copies_and_its_setup_also_for_the_merge(
     assert ".env" not in repository.files("interlock/crew") and "build/made" not in repository.files("interlock/crew")
 
 
+def test_a_changed_setup_is_run_in_a_worktree_that_is_there_and_retry_retries(
+    place: Place, repository: Repository
+) -> None:
+    """A check whose program the setup did not install: it is mended in the plan, and `task retry` is enough."""
+    task = {"run": "echo 1 >> tries; echo hello > said", "verify": "./tool/check said"}
+    stage(place, {"one": task}, setup="mkdir -p tool; echo + >> tool/setups; echo 'tool/' > tool/.gitignore")
+    assert place.drive() == "finished" and place.task("one").state == "review"
+    (need,) = place.needs("review")
+    assert need.verb.startswith(f"interlock task retry {place.task('one').id}"), "none that approves unchecked work"
+    assert place.team.retry("one").state == "review", "nothing has changed, and nothing is lost"
+
+    stage(place, {"one": task}, setup="echo + >> tool/setups; exit 7")
+    asked = place.team.retry("one").question
+    assert asked is not None and "the setup of its worktree, `echo + >> tool/setups; exit 7`" in asked["text"]
+
+    mended = "echo + >> tool/setups; printf '#!/bin/sh\\ngrep -q hello $1\\n' > tool/check; chmod +x tool/check"
+    stage(place, {"one": task}, setup=mended)
+    done = place.team.retry("one")
+    assert done.state == "done" and done.failures == 0
+    assert repository.show("interlock/crew", "tries") == "1", "its work was not done twice"
+
+
 def test_a_setup_that_fails_is_a_failed_attempt_with_its_output(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "true", "retries": 0}}, setup="echo no network; exit 3")
     place.drive()

@@ -162,8 +162,13 @@ class TaskVerbs(TeamBase):
         )
 
     def retry(self, task: str, *, by: str | None = None) -> Task:
-        """Give a task that failed permanently (deadletter) another chance."""
-        return self._on(task, by, core.tasks.change.retry)
+        """Give a task that failed permanently (deadletter) another chance, or a check that could not start.
+
+        Raises:
+            InvalidTransition: the task has not failed, and its check could start.
+            Forbidden: only people and the lead may.
+        """
+        return self._checked_again(self._on(task, by, core.tasks.answer.retry))
 
     def retry_alike(self, task: str, *, by: str | None = None) -> list[Task]:
         """Give a task that failed permanently another chance, with all that failed for the same reason."""
@@ -266,6 +271,17 @@ class TaskVerbs(TeamBase):
                 mirror.task_view.show(act.rows, found)
             decided.append(self._settled(found, mark, HUMAN))
         return decided
+
+    def _checked_again(self, task: Task) -> Task:
+        """The task after its check was run again, where that waits and there is no runner to do it."""
+        if task.verifying is None:
+            return task
+        with self._workspace.look() as rows:
+            driven = bool(runner.registration.at_work(rows))
+        if driven:
+            return task
+        self.verify_pending()
+        return self.task(task.id)
 
     def _on(self, reference: str, by: str | None, verb: Callable[[UnitOfWork, Task], Task]) -> Task:
         with self._act(by, acknowledge=True) as act:

@@ -197,12 +197,8 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
             mirror.task_view.show(act.rows, found)
             answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
             notes = [note for one in answered if (note := core.questions.in_own_words(one)) is not None]
-            driven = bool(runner.registration.at_work(act.rows))
-        if found.verifying is not None and not driven:  # Nobody else would run the check again.
-            self.verify_pending()
-            return self.task(found.id)
         warned(act, found).warnings += notes
-        return self._merged(found)
+        return self._merged(self._checked_again(found))
 
     def ask(
         self,
@@ -367,6 +363,11 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
         if found.integration is not None:
             app.branches.compare(self._workspace, found.integration)
         return found
+
+    def outdated(self) -> list[str]:
+        """The finished commands that ran on other files than there are now: keys of the plan, else ids. Changes
+        nothing; git is asked."""
+        return app.branches.outdated(self._workspace)
 
     def witness(self) -> values.witness.Witness:
         """What happened in figures, each derived from rows of the ledger alone (see `model.witness`)."""

@@ -59,10 +59,10 @@ TEAM = _table(
     Team,
     here="acting mail read follow changes worktree installed_workflows resumable_workflow for_machine "
     "relay_permission relayed_verdict withdraw_relayed",
-    reader="describe id members setting questions conversation events latest head status report witness account board "
-    "column story workers artifacts member_overviews task tasks graph runs run_result work_log output output_lines "
-    "diff history inbox window_seat shutdown_requests in_workflow workflow_run workflow_runs workflow_decisions "
-    "workflow_checkpoints workflow_queue learned_preferences",
+    reader="describe id members setting questions conversation events latest head status report outdated witness "
+    "account board column story workers artifacts member_overviews task tasks graph runs run_result work_log "
+    "output output_lines diff history inbox window_seat shutdown_requests in_workflow workflow_run "
+    "workflow_runs workflow_decisions workflow_checkpoints workflow_queue learned_preferences",
     worker="create_task claim next_task update depend release complete delete approve reject retry cancel block "
     "unblock assign heartbeat ask send broadcast acknowledge finish_handover request_shutdown answer_shutdown protocol "
     "session_end end_session end_turn window_sits window_hears "

@@ -182,12 +182,17 @@ def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
 
 
 async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], None] = lambda line: None) -> Evidence:
-    """Run the verify of `task`, which is in review with `verifying` naming this process; the ledger is not changed.
+    """Run the verify of `task`, which is in review with `verifying` naming this process. Only a setup that was run
+    again is written down.
 
     Raises:
         InvalidRequest: a variable that the task or its owner names is Interlock's own.
     """
     state = task.verifying or {}
+    setup = await renew_setup(workspace, task, token_of(str(state.get("process") or "")), on_line)
+    if setup is not None:
+        why = f"the setup of its worktree, `{setup.command}`, {evidence.ended(setup.as_dict())}:\n\n{setup.tail}"
+        return replace(setup, command=str(task.verify), exit_code=None, tail=why)
     failed = state.get("failed") or {}
 
     def prepare() -> tuple[str, str | None, dict[str, Any]]:
@@ -308,6 +313,52 @@ async def run_in_checkout(
         tree=None if setup else await anyio.to_thread.run_sync(tree_of, directory),
         top=None if setup else checkout_of(how.workdir),
     )
+
+
+async def set_up(
+    workspace: Workspace, how: Isolation, task: Task, directory: str, token: str | None, hear: Callable[[str], None]
+) -> Evidence | None:
+    """Run the team's setup in a checkout of the task; None where it has none."""
+    if how.setup is None:
+        return None
+    hear(f"preparing its worktree: {how.setup}")
+    return await run_in_checkout(
+        workspace, how, task, how.setup, directory=directory, token=token, kind="setup", hear=hear
+    )
+
+
+def setup_digest(how: Isolation) -> str:
+    """By which a worktree knows whether the team's setup is still the one that was run in it."""
+    return hashlib.sha256((how.setup or "").encode()).hexdigest()
+
+
+async def renew_setup(
+    workspace: Workspace, task: Task, token: str | None, hear: Callable[[str], None]
+) -> Evidence | None:
+    """Run the team's setup in the worktree of `task` if it is another one than was run there; how it failed, if so."""
+
+    def look_there() -> tuple[Isolation, str] | None:
+        with workspace.ledger.snapshot() as rows:
+            current = rows.tasks.get(task.id)
+        known, how = (current.worktree if current is not None else None) or {}, look(workspace)
+        own, before = str(known.get("directory") or ""), known.get("setup")
+        changed = how.on and before is not None and before != setup_digest(how) and os.path.isdir(own)
+        return (how, own) if changed else None
+
+    def write_down(how: Isolation) -> None:
+        with workspace.act(Principal(SYSTEM)) as act:
+            current = find(act.rows, task.id)
+            known = {**(current.worktree or {}), "setup": setup_digest(how)}
+            act.rows.tasks.update(current, worktree=known, updated_at=act.at)
+
+    changed = await anyio.to_thread.run_sync(look_there)
+    if changed is None:
+        return None
+    found = await set_up(workspace, changed[0], task, changed[1], token, hear)
+    if found is not None and not found.passed:
+        return found
+    await anyio.to_thread.run_sync(write_down, changed[0])
+    return None
 
 
 class BaselineChecks:

@@ -1,7 +1,8 @@
 """Where a run works: in the team's directory, or in a worktree of the task's own.
 
 A task keeps its worktree for all its runs, and for its verify; a reviewer gets a checkout of what is to be merged, so
-that nothing it leaves behind is merged with it. `setup` and `copy` are applied to every fresh one.
+that nothing it leaves behind is merged with it. `setup` and `copy` are applied to every fresh one, a changed `setup` to
+those that are there as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio.to_thread
 
@@ -25,7 +26,7 @@ from interlock.model.task import Task
 from interlock.processes import ref
 from interlock.runner import artifacts
 from interlock.runner.permissions import ASK, READ_ONLY
-from interlock.runner.verify import run_in_checkout
+from interlock.runner.verify import Evidence, renew_setup, set_up, setup_digest
 
 SAID_CHARS = 4000
 """How much of what an author says of its work is in the message of a commit."""
@@ -70,7 +71,10 @@ async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear)
         made = await anyio.to_thread.run_sync(found.make, task.id, known)
         await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
         await anyio.to_thread.run_sync(artifacts.remember, workspace, task.id, str(made["path"]))
-        known = await anyio.to_thread.run_sync(_write_down, workspace, task, {**(known or {}), **made}, True)
+        made = {**(known or {}), **made, "setup": setup_digest(how)}
+        known = await anyio.to_thread.run_sync(_write_down, workspace, task, made, True)
+    elif (evidence := await renew_setup(workspace, task, token, hear)) is not None:
+        _refuse(evidence)
     return await anyio.to_thread.run_sync(_bring_up_to_date, workspace, found, task, known)
 
 
@@ -83,16 +87,15 @@ async def prepare(
         AgentError: the setup failed; the message ends in what it printed.
     """
     await anyio.to_thread.run_sync(found.copy, how.workdir, directory, how.copy)
-    if how.setup is None:
-        return
-    hear(f"preparing its worktree: {how.setup}")
-    evidence = await run_in_checkout(
-        workspace, how, task, how.setup, directory=directory, token=token, kind="setup", hear=hear
-    )
-    if not evidence.passed:
-        end = ended(evidence.as_dict())
-        error = CannotStart if end == NOT_STARTED else AgentError
-        raise error(f"The setup of its worktree, `{how.setup}`, {end}:\n\n{evidence.tail}", command=how.setup)
+    evidence = await set_up(workspace, how, task, directory, token, hear)
+    if evidence is not None and not evidence.passed:
+        _refuse(evidence)
+
+
+def _refuse(setup: Evidence) -> NoReturn:
+    end = ended(setup.as_dict())
+    error = CannotStart if end == NOT_STARTED else AgentError
+    raise error(f"The setup of its worktree, `{setup.command}`, {end}:\n\n{setup.tail}", command=setup.command)
 
 
 def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> WorktreeCommit | None:

@@ -141,8 +141,9 @@ def _question(rows: Rows, question: Question) -> Need:
 
 
 def _answer_verb(question: Question) -> str:
-    if question.kind == "review":
-        return f"interlock task approve {question.task_id}"
+    if question.kind == "review":  # Of a check that could not start, the first word is to try again.
+        verb = "retry" if "retry" in question.options else "approve"
+        return f"interlock task {verb} {question.task_id}"
     return reply_command(question.id, question.task_id)
 
 

@@ -99,6 +99,14 @@ def reply(act: UnitOfWork, task: Task, text: str, question_id: str | None, *, at
     return _go_on(act, task, question)
 
 
+def retry(act: UnitOfWork, task: Task) -> Task:
+    """Try again what has failed for good, or a check that could not start."""
+    asked = [one for one in act.rows.questions.open(task.id) if one.kind == "review" and verify.RETRY in one.options]
+    if not asked:
+        return change.retry(act, task)
+    return reply(act, task, verify.RETRY, asked[0].id, at_hand=False)
+
+
 def take_default(act: UnitOfWork, task: Task, question: Question) -> Task:
     """Nobody answered in time, and whoever asked does not mind: the default is the answer (decision 26)."""
     if question.state != "open" or not question.reversible or question.default is None:

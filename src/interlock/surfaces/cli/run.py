@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -21,7 +22,8 @@ from interlock.app.team import Team
 from interlock.errors import InvalidRequest, RunnerAlive
 from interlock.model.driving import Stop, Update
 from interlock.model.plan import StagedPlan
-from interlock.model.report import as_text
+from interlock.model.report import TeamReport, as_text
+from interlock.model.text import named
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
@@ -64,7 +66,8 @@ def run(
     Given a GOAL, an agent drafts a plan; it is shown and saved, and starts only after you confirm.
 
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody started are
-    updated. Exit code 0 when every task is done.
+    updated. Exit code 0 when every task is done; 1 also where nothing was run though the files have changed since a
+    command of the plan ran.
     """
     if not os.path.exists(plan):
         found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
@@ -74,8 +77,9 @@ def run(
     ends = None if until is None else _moment(until)
     staged = call.home.stage(plan, team=call.asked.team, redo=redo, new=new, dry_run=dry_run)
     return run_staged(
-        call, staged, unattended=unattended, dry_run=dry_run, until=ends, parallel=parallel, take_over=take_over
-    )
+        call, staged, unattended=unattended, dry_run=dry_run, until=ends, parallel=parallel, take_over=take_over,
+        path=plan,
+    )  # fmt: skip
 
 
 def run_staged(
@@ -88,8 +92,13 @@ def run_staged(
     parallel: int | None = None,
     take_over: bool = False,
     stories: bool = False,
+    path: str | None = None,
 ) -> int:
-    """Run a plan that was staged, of `stories` or not, offer its questions, and show the report; the exit code."""
+    """Run a plan that was staged, from the file `path` or of `stories`, offer its questions, and show the report.
+
+    Returns:
+        The exit code.
+    """
     left_alone, notes = _left_alone(staged), [f"  ! {words.clean(note)}" for note in staged.notes]
     if dry_run:
         call.answer(staged.as_dict(), changes(staged))
@@ -120,7 +129,7 @@ def run_staged(
                 break
     if stories:
         call.home.settle_stories(team.name)
-    return finish(call, team, reason, planned=stories)
+    return finish(call, team, reason, planned=stories, path=path)
 
 
 def changes(staged: StagedPlan) -> list[str]:
@@ -236,8 +245,11 @@ def drive(
     return LEFT
 
 
-def finish(call: Call, team: Team, reason: str, *, planned: bool = False, brief: bool = False) -> int:
-    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done."""
+def finish(
+    call: Call, team: Team, reason: str, *, planned: bool = False, brief: bool = False, path: str | None = None
+) -> int:
+    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done. Of
+    a plan from the file `path` that had been done before, say that; 1 where what it shows is out of date."""
     most = None if call.json else words.on_screen()
     report = team.report(limit=most)
     states = [state for state, count in report.counts.items() if count]
@@ -245,10 +257,12 @@ def finish(call: Call, team: Team, reason: str, *, planned: bool = False, brief:
         states = [one.state for one in team.tasks() if one.plan_key]
     all_done = all(state in ("done", "cancelled", "deleted") for state in states)
     answered = [] if all_done or reason != "finished" else _answered_since(team)
+    idle = path is not None and all_done and reason == "finished" and _nothing_was_run(team)
+    outdated = team.outdated() if idle else []
     if call.json:
         ended = {"team": team.name, "ended": reason, "all_done": all_done, "answered_since": answered}
-        call.document({**ended, "report": report})
-        return 0 if all_done else 1
+        call.document({**ended, "nothing_run": idle, "outdated": outdated, "report": report})
+        return 0 if all_done and not outdated else 1
     if not (brief and all_done):
         call.say(as_text(report, most))
     if reason == LEFT:
@@ -261,7 +275,26 @@ def finish(call: Call, team: Team, reason: str, *, planned: bool = False, brief:
         call.say(click.style(these, fg="yellow"))
     elif reason != "finished":
         call.say(click.style(f"The run ended early: {reason}. Run the plan again to continue.", fg="yellow"))
-    return 0 if all_done else 1
+    elif idle:
+        call.say(click.style("\n".join(_done_before(team, report, str(path), outdated)), fg="yellow"))
+    return 0 if all_done and not outdated else 1
+
+
+def _nothing_was_run(team: Team) -> bool:
+    """Whether nobody took a task, and nothing was checked or merged, since the team's last run began."""
+    found = team.latest(types=("runner.started", "task.claimed", "verify.finished", "merge.finished"), limit=1)
+    return bool(found) and found[0].type == "runner.started"
+
+
+def _done_before(team: Team, report: TeamReport, path: str, outdated: list[str]) -> list[str]:
+    """What to know of a run in which there was nothing to do."""
+    when = [f"{one.key or one.task_id} {words.ago(one.completed_at)}" for one in report.done if one.completed_at]
+    plan = f"interlock run {shlex.quote(path)} --team {team.name}"
+    lines = [f"Nothing was run: all of it had been done before ({named(when, 5)}). `{plan} --new` does it again."]
+    if outdated:
+        redo = " ".join(f"--redo {shlex.quote(key)}" for key in outdated)
+        lines.append(f"The files have changed since these ran: {named(outdated, 5)}. `{plan} {redo}` runs them again.")
+    return lines
 
 
 def _answered_since(team: Team) -> list[str]:
