@@ -146,6 +146,20 @@ def test_what_needs_nothing_that_git_ignores_gets_no_setup(
     clean(place, None, check)
 
 
+@pytest.mark.parametrize(
+    ("files", "missing"),
+    [({"go.mod": ""}, "go"), ({"uv.lock": "", "pyproject.toml": ""}, "uv"), ({"package.json": "{}"}, "npm")],
+)
+def test_a_program_that_the_project_uses_and_nobody_installed_is_named(
+    place: Place, programs: Path, files: dict[str, str], missing: str
+) -> None:
+    Repository(place.work).commit("project", **files)
+    found = place.home.first_plan(str(place.work))
+    assert found.missing == (missing,)
+    plan = Path(found.files[1]).read_text()
+    assert "found and not tried" in plan and "{agent: {command:" in plan
+
+
 @pytest.mark.long
 def test_an_active_environment_that_has_the_project_installed_from_the_checkout_is_not_used(
     place: Place, programs: Path, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,7 @@ def test_an_environment_elsewhere_with_the_project_installed_from_the_checkout_i
     ("files", "program", "remedy"),
     [
         ({}, ".venv/bin/python", "`setup: python3 -m venv .venv && .venv/bin/pip install -e .`"),
+        ({}, ".venv/bin/pytest", "`setup: python3 -m venv .venv && .venv/bin/pip install -e . pytest`, and write"),
         ({"uv.lock": ""}, ".venv/bin/python", "`uv run python`"),
         ({"poetry.lock": ""}, ".venv/bin/python", "poetry install"),
         ({"package.json": "{}", "yarn.lock": ""}, "node_modules/.bin/jest", "`setup: yarn install --frozen-lockfile`"),
@@ -79,9 +80,10 @@ def test_a_program_that_git_ignores_is_named_with_the_remedy_of_its_tool(
 ) -> None:
     if files:
         project.commit("tool", **files)
-    jest = place.work / "node_modules" / ".bin" / "jest"
-    jest.parent.mkdir(parents=True)
-    jest.write_text("#!/bin/sh\n")
+    tool = place.work / program
+    if not tool.exists():
+        tool.parent.mkdir(parents=True, exist_ok=True)
+        tool.write_text("#!/bin/sh\n")
     (fault,) = refused(place, {"one": {"run": f"CI=1 {program} tests && echo fine"}})
     assert f"{program} exists in your checkout only" in fault and remedy in fault
 

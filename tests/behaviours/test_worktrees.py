@@ -80,6 +80,35 @@ def test_a_fresh_worktree_gets_its_copies_and_its_setup_also_for_the_merge(
     assert ".env" not in repository.files("interlock/crew") and "build/made" not in repository.files("interlock/crew")
 
 
+def test_what_a_command_leaves_behind_is_kept_and_not_merged(place: Place, repository: Repository) -> None:
+    report = "mkdir -p coverage .nyc_output sub; echo {} > coverage/coverage-final.json; echo x > coverage/index.html"
+    left = "echo 1 > .nyc_output/a.json; touch .coverage.host.12 sub/Cargo.lock; echo made > made"
+    tasks = {
+        "test": {"run": f"{report}; {left}"},
+        "meant": {"run": "mkdir -p coverage; touch coverage/own.py package-lock.json; git add package-lock.json"},
+    }
+    stage(place, tasks)
+    assert place.drive() == "finished" and place.states() == {"test": "done", "meant": "done"}
+    new = set(repository.files("interlock/crew")) - set(repository.files("main"))
+    assert new == {"made", "coverage/own.py", "package-lock.json"}
+    (kept,) = [task.files for task in place.team.report().done if task.key == "test"]
+    assert "sub/Cargo.lock" in kept and "coverage/index.html" in kept, "nothing is lost"
+
+
+def test_commands_see_where_toolchains_are_and_no_secret_of_theirs(
+    place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {"CARGO_HOME": "/opt/cargo", "PIP_INDEX_URL": "https://me:hunter22@here/simple", "npm_config_cache": "/c"}
+    hidden = {"UV_PUBLISH_TOKEN": "t0ps3cret", "npm_config__authToken": "t0ps3cret", "NPM_TOKEN": "t0ps3cret"}
+    for name, value in (seen | hidden).items():
+        monkeypatch.setenv(name, value)
+    stage(place, {"one": {"run": "env > seen; cat seen"}})
+    assert place.drive() == "finished"
+    told = repository.show("interlock/crew", "seen").splitlines()
+    assert {f"{name}={value}" for name, value in seen.items()} <= set(told) and "t0ps3cret" not in "".join(told)
+    assert "CARGO_HOME=/opt/cargo" in place.log("one") and "hunter22" not in place.log("one")
+
+
 def test_a_changed_setup_is_run_in_a_worktree_that_is_there_and_retry_retries(
     place: Place, repository: Repository
 ) -> None:

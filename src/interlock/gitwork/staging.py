@@ -12,9 +12,10 @@ Nothing is written into the repository: index and objects go to a temporary dire
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import get_ident
 
 from interlock.errors import GitFailed, WorktreeRefused
@@ -26,9 +27,18 @@ from interlock.plan.detecting import checkout_of
 LOCKS = ("index.lock", "HEAD.lock")
 LEAVINGS = (
     *(f"{name}/" for name in sorted(CACHES)),
-    *("*.egg-info/", "*.py[co]", ".coverage", ".DS_Store", "*.swp", f"/{REPLACED}*"),
+    *("*.egg-info/", "*.py[co]", ".coverage", ".coverage.*", ".nyc_output/", ".DS_Store", "*.swp"),
+    f"/{REPLACED}*",
 )
 """What programs leave behind that nobody means to commit; a file of these that git knows already is committed."""
+REPORTS = re.compile(r"(?:^|/)(?:coverage|htmlcov)/(?=(?:lcov\.info|coverage-final\.json|clover\.xml|status\.json)$)")
+"""A file by which a directory is known for a report of what tests covered."""
+RESOLVED = frozenset(
+    "Cargo.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb uv.lock poetry.lock "
+    "pdm.lock Pipfile.lock Gemfile.lock composer.lock mix.lock flake.lock".split()
+)
+"""What package managers write wherever a project is built or tested. Where git does not track it, a mere command has
+not been asked for it; one that was says `git add`."""
 
 
 def write_rules(repository: Repository, path: str) -> None:
@@ -43,12 +53,14 @@ def write_rules(repository: Repository, path: str) -> None:
     os.replace(written, path)
 
 
-def stage(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> None:
-    """Stage everything below `git`'s directory, its top, that `rules` and the .gitignore files do not except. A
-    repository inside of it is not: its files would be in no commit of ours."""
+def stage(
+    git: Git, rules: str, variables: Mapping[str, str] | None = None, *, but: Collection[str] = frozenset()
+) -> None:
+    """Stage everything below `git`'s directory, its top, that `rules` and the .gitignore files do not except, nor are
+    files named as one of `but`. A repository inside of it is not: its files would be in no commit of ours."""
     _look_again(git, variables)
     git("add", "--update", "--", ":/", variables=variables)
-    made = untracked(git, rules, variables)
+    made = [name for name in untracked(git, rules, variables) if os.path.basename(name) not in but]
     if made:
         words = ("--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         git(*words, stdin="\0".join(made), variables=variables)
@@ -86,7 +98,9 @@ def take_back(git: Git, rules: str, branch: str, base: str) -> None:
 def untracked(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> list[str]:
     """The files that `stage` would add."""
     words = ("ls-files", "--others", "-z", "--exclude-per-directory=.gitignore", f"--exclude-from={rules}")
-    return [name for name in git(*words, variables=variables).names if not name.endswith("/")]
+    found = [name for name in git(*words, variables=variables).names if not name.endswith("/")]
+    reports = tuple(name[: said.end()] for name in found if (said := REPORTS.search(name)))
+    return [name for name in found if not name.startswith(reports)] if reports else found
 
 
 def linked(git: Git, repository: Repository) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
 from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
-from interlock.gitwork.staging import LOCKS, linked, restore, stage, untracked, write_rules
+from interlock.gitwork.staging import LOCKS, RESOLVED, linked, restore, stage, untracked, write_rules
 from interlock.storage.files import locked_directory
 
 DIRECTORY = "worktrees"
@@ -279,16 +279,18 @@ class Trees:
             except OSError as error:
                 raise WorktreeRefused(f"copy: {path} could not be copied: {error.strerror}.", path=path) from error
 
-    def seal(self, known: dict[str, object], message: str) -> WorktreeCommit:
+    def seal(self, known: dict[str, object], message: str, *, by_command: bool = False) -> WorktreeCommit:
         """Commit what lies in the worktree of a task and is not committed; its branch then names what is there.
+        `by_command`: a mere command made it.
 
         Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
         still hold conflict markers are not committed.
         """
         with locked_directory(str(known["path"])):
-            return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
+            but = RESOLVED if by_command else frozenset[str]()
+            return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message, but)
 
-    def _seal(self, git: Git, branch: str, message: str) -> WorktreeCommit:
+    def _seal(self, git: Git, branch: str, message: str, but: frozenset[str]) -> WorktreeCommit:
         for name in LOCKS:  # Left by a git that was killed with its agent.
             lock = os.path.join(git.directory, git("rev-parse", "--git-path", name).text)
             if os.path.lexists(lock):
@@ -298,7 +300,7 @@ class Trees:
         head = git.commit_of("HEAD") or ""
         if unmerged:
             return WorktreeCommit(head, unmerged)
-        stage(git, self.rules())
+        stage(git, self.rules(), but=but)
         merging = git.commit_of("MERGE_HEAD") is not None
         if merging or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
             git("commit", "--quiet", "--no-verify", "--message", message, variables=git.identity())

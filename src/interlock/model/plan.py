@@ -287,3 +287,5 @@ class FirstPlan:
     test: str | None
     build: str | None
     setup: str | None
+    missing: tuple[str, ...] = ()
+    """Programs that the project uses and this machine does not have."""

@@ -38,6 +38,8 @@ from interlock.plan.python_project import (
     toml,
 )
 
+TOOLS = frozenset("pytest ruff mypy flake8 pylint black isort tox nox coverage pyright".split())
+"""Programs by which Python projects are checked, each a package of its name."""
 SUBMODULES = "git submodule update --init --recursive"
 """Fills in a worktree what `git worktree add` leaves empty."""
 _OPERATOR = re.compile(r"[();<>|&]+")
@@ -102,7 +104,7 @@ def remedy(program: str, directory: str) -> str:
         return f"Give each worktree its own: `setup: {javascript_setup(directory)}`"
     if "vendor" in program.split("/") and has(directory, "composer.json"):
         return "Give each worktree its own: `setup: composer install`"
-    tool, setup = python_setup(directory)
+    tool, setup = python_setup(directory, *[name] if name in TOOLS else ())
     if tool == "uv":
         return f"Write `uv run {name}`, which makes an environment in each worktree"
     if tool == "poetry" or has(directory, *PROJECT, "requirements.txt"):
@@ -189,6 +191,8 @@ class Findings:
     test_command: str | None = None
     build_command: str | None = None
     setup: str | None = None
+    missing: tuple[str, ...] = ()
+    """Programs that the project uses and this machine does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,7 @@ class _Commands:
     test: str | None = None
     build: str | None = None
     setup: str | None = None
+    missing: str | None = None
 
 
 def inspect(directory: str) -> Findings:
@@ -230,6 +235,7 @@ def inspect(directory: str) -> Findings:
         test_command=next((kind.test for kind in kinds if kind.test), None),
         build_command=next((kind.build for kind in kinds if kind.build), None),
         setup=" && ".join([*parts, *(kind.setup for kind in kinds if kind.setup)]) or None,
+        missing=tuple(kind.missing for kind in kinds if kind.missing),
     )
 
 
@@ -262,7 +268,9 @@ def _python(directory: str, committed: bool) -> _Commands:
     if tool == "pytest":
         arguments = "-q"
     lint = f"{found['ruff']} check ." if "ruff" in found else None
-    return _Commands("python", lint, f"{start} {arguments}" if start else None, setup=setup)
+    lacks = next((one for one in ("uv", "poetry") if has(directory, f"{one}.lock")), None)
+    missing = lacks if lacks is not None and not shutil.which(lacks) else None
+    return _Commands("python", lint, f"{start} {arguments}" if start else None, setup=setup, missing=missing)
 
 
 def _tool_for(tests: Tests, directory: str, found: dict[str, str]) -> str:
@@ -341,7 +349,9 @@ def _javascript(directory: str, committed: bool) -> _Commands:
     setup = install if needs and committed else None
     installed = not needs or setup or os.path.isdir(os.path.join(directory, "node_modules"))
     scripts = package.get("scripts")
-    if not shutil.which(program) or not installed or not isinstance(scripts, dict):
+    if not shutil.which(program):
+        return _Commands("javascript", missing=program)
+    if not installed or not isinstance(scripts, dict):
         return _Commands("javascript")
 
     def command(name: str) -> str | None:
@@ -356,7 +366,7 @@ def _rust(directory: str) -> _Commands:
     if not has(directory, "Cargo.toml"):
         return _Commands()
     if not shutil.which("cargo"):
-        return _Commands("rust")
+        return _Commands("rust", missing="cargo")
     return _Commands("rust", "cargo clippy" if shutil.which("cargo-clippy") else None, "cargo test", "cargo build")
 
 
@@ -368,14 +378,15 @@ def _java(directory: str) -> Iterator[_Commands]:
         if has(directory, *marks):
             own = os.access(os.path.join(directory, wrapper), os.X_OK)
             start = wrapper if own else program if shutil.which(program) else None
-            yield _Commands("java", None, start and f"{start} {test}", start and f"{start} {build}")
+            lacks = None if start else program
+            yield _Commands("java", None, start and f"{start} {test}", start and f"{start} {build}", missing=lacks)
 
 
 def _go(directory: str) -> _Commands:
     if not has(directory, "go.mod"):
         return _Commands()
     if not shutil.which("go"):
-        return _Commands("go")
+        return _Commands("go", missing="go")
     return _Commands("go", "go vet ./...", "go test ./...", "go build ./...")
 
 

@@ -1,4 +1,4 @@
-"""What `interlock init` writes: a team file, and a first plan that runs in this directory as it stands."""
+"""What `interlock init` writes: a team file, and a first plan for what was found. Nothing of it is tried."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_plan(findings: Findings, agent: str | None = None) -> str:
     last = "test" if "test" in keys else keys[-1]
     check = findings.test_command or findings.lint_command
     lines = [
-        "# A first plan. It runs as it is:   interlock run plan.yaml",
+        "# A first plan, of commands that were found and not tried:   interlock run plan.yaml",
         "# Run it again to continue it; what is done stays done. After a change: interlock plan check plan.yaml",
         "# Every key there is:                   interlock plan --schema",
         "",
@@ -118,7 +118,7 @@ def initialise(directory: str, agent: str | None = None, *, team: str | None = N
     return FirstPlan(
         findings.name, (team_file, plan), findings.agents, findings.is_git, findings.is_committed,
         findings.language, findings.lint_command,
-        findings.test_command, findings.build_command, findings.setup,
+        findings.test_command, findings.build_command, findings.setup, findings.missing,
     )  # fmt: skip
 
 
@@ -153,6 +153,7 @@ def _worker(findings: Findings, agent: str | None) -> list[str]:
     return [
         said,
         f"  # bob: {{agent: {findings.agents[0] if findings.agents else PROGRAMS[0]}, permissions: workspace}}",
+        "  # A program of your own, which reads its task from standard input: {agent: {command: [PROGRAM, ARGUMENT]}}",
     ]
 
 

@@ -1,8 +1,9 @@
 """What a program of a member gets to see of the user's environment.
 
-An allow-list: where things are, who the user is, language, time zone, certificates, proxies. Everything else (cloud
-credentials, API keys, `SSH_AUTH_SOCK`) only when the plan names it (`env: [NAMES]`). Variables of Interlock itself
-never pass from outside, above all not `INTERLOCK_TOKEN`; the runner sets those that a run needs.
+An allow-list: where things and toolchains are, who the user is, language, time zone, certificates, proxies, and how
+package managers are set up, but for what of that is named like a secret. Everything else (cloud credentials, API keys,
+`SSH_AUTH_SOCK`) only when the plan names it (`env: [NAMES]`). Variables of Interlock itself never pass from outside,
+above all not `INTERLOCK_TOKEN`; the runner sets those that a run needs.
 
 What counts as a secret, to be blanked in output and logs: the value of any variable beyond the allow-list whose name
 says so (KEY, TOKEN, SECRET, PASSWORD, …), and a password inside a URL, in any variable. Not every named value: with
@@ -36,10 +37,23 @@ ALLOWED = frozenset(
         *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
         *("NIX_SSL_CERT_FILE", "GIT_SSL_CAINFO"),
+        *("CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOPROXY"),
+        *("GOFLAGS", "GOTOOLCHAIN", "JAVA_HOME", "MAVEN_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "DOTNET_ROOT"),
+        *(
+            "NVM_DIR",
+            "VOLTA_HOME",
+            "PNPM_HOME",
+            "COREPACK_HOME",
+            "BUN_INSTALL",
+            "DENO_DIR",
+            "PYENV_ROOT",
+            "PYENV_VERSION",
+        ),
+        *("CONDA_PREFIX", "GEM_HOME", "GEM_PATH", "BUNDLE_PATH", "COMPOSER_HOME"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     )
 )
-ALLOWED_PREFIX = "LC_"
+ALLOWED_PREFIXES = ("LC_", "PIP_", "UV_", "npm_config_", "NPM_CONFIG_")
 OURS = "INTERLOCK_"
 SHORTEST_SECRET = 6
 
@@ -81,13 +95,17 @@ def allowed_environment(
             raise InvalidRequest(
                 f"env: {name} is Interlock's own and is never passed on; remove it from the list.", field="env"
             )
-    passed = {name: value for name, value in base.items() if name in ALLOWED or name.startswith(ALLOWED_PREFIX)}
+    passed = {name: value for name, value in base.items() if name in ALLOWED or _is_told(name)}
     added = {name: base[name] for name in names if name in base} | dict(extra or {})
     environment = {**passed, **added}
     secrets = {value for name, value in added.items() if _SECRET_WORD.search(name) and name not in {RUN_TOKEN, "PWD"}}
     for value in environment.values():
         secrets.update(_URL_PASSWORD.findall(value))
     return environment, tuple(sorted(secret for secret in secrets if len(secret.strip()) >= SHORTEST_SECRET))
+
+
+def _is_told(name: str) -> bool:
+    return name.startswith(ALLOWED_PREFIXES) and not _SECRET_WORD.search(name)
 
 
 def command_directory(team: str) -> str:

@@ -108,7 +108,7 @@ def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> Worktr
         return None
     if task.worktree.get("reads"):
         return WorktreeCommit(artifacts.set_aside(workspace, found, task))
-    return found.seal(task.worktree, message_of(task))
+    return found.seal(task.worktree, message_of(task), by_command=task.command is not None)
 
 
 def put_away(workspace: Workspace, task: Task) -> None:
@@ -196,7 +196,8 @@ def _bring_up_to_date(workspace: Workspace, found: Trees, task: Task, known: dic
         artifacts.set_aside(workspace, found, task)
     changes: dict[str, Any] = {}
     if known.get("update"):
-        sealed = found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
+        message = f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n"
+        sealed = found.seal(known, message, by_command=task.command is not None)
         if task.command is not None and not sealed.unmerged:  # A command resolves no conflict: it begins again.
             changes |= found.follow(known)
         else:

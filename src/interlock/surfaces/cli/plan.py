@@ -15,7 +15,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.team import program
 
-FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup")
+FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup", "missing")
 AGENT = click.option(
     "--agent", metavar="A", help="Who proposes: claude, codex, …, or a program with its arguments [default: one found]."
 )
@@ -32,10 +32,10 @@ AGENT = click.option(
     help="Have the plan give it a first task: claude, codex, …, or a program with its arguments.",
 )
 def init(call: Call, directory: str, agent: str | None) -> None:
-    """Find language, tests and agents; write interlock.toml and a plan that runs as it is.
+    """Find language, tests and agents; write interlock.toml and a first plan of what was found.
 
     In a git repository with commits each task works in a worktree of its own, and the plan's `setup` installs there
-    what the tests need. If one of the files exists, nothing is written. Nothing is started.
+    what the tests need. If one of the files exists, nothing is written. Nothing is started, and no command tried.
     """
     name, command = (None, None) if agent is None else program(agent)
     found = call.home.first_plan(os.path.abspath(directory), json.dumps({name: command}) if command else name)
@@ -48,6 +48,7 @@ def init(call: Call, directory: str, agent: str | None) -> None:
             ("lint", words.clean(found.lint or "")),
             ("build", words.clean(found.build or "")),
             ("setup", words.clean(found.setup or "")),
+            ("missing", ", ".join(found.missing) and f"{', '.join(found.missing)}, which the project uses"),
             ("git", _git(found)),
             ("agents", ", ".join(found.agents) or "none found; the plan runs commands only" * (agent is None)),
         ]
