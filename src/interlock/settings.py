@@ -194,6 +194,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
     ),
     Setting("check_before", True, "In worktrees, each `verify` is also run on the tree before the work."),
+    Setting(
+        "check_files",
+        "",
+        "Patterns of further files that checks read as their own, one on a line; a plan's `protect`.",
+    ),
+    Setting("strict", False, "Work that is verified only by tests it changed waits for a person before it is merged."),
     Setting("unattended", False, "Never prompt: defaults that may be taken are, after `question_timeout`."),
     Setting(
         "question_timeout",

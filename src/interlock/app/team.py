@@ -177,9 +177,9 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
     # Questions: what waits for a person.
 
     def questions(self) -> list[values.question.Question]:
-        """Open questions, oldest first."""
+        """Open questions, oldest first; of reviews, those of work that has changed its own check before others."""
         with self._workspace.look() as rows:
-            return rows.questions.open()
+            return values.question.reviews_in_order(rows.questions.open())
 
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         """Answer a question about a task.

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.changes import RAW, ChangedPath, read
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
@@ -33,6 +34,13 @@ def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color
     tree = git.at(str(known["path"]))
     start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
     return difference(tree, found.rules(), start, *words)
+
+
+def changed(found: Trees, known: Mapping[str, Any]) -> list[ChangedPath]:
+    """What an open task has changed in its worktree, committed or not."""
+    tree = found.repository.git.at(str(known["path"]))
+    start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
+    return read(difference(tree, found.rules(), start, *RAW).rstrip("\0").split("\0"))
 
 
 def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:

@@ -22,6 +22,7 @@ class Isolation:
     on: bool
     setup: str | None
     copy: tuple[str, ...]
+    check_files: tuple[str, ...]
     workdir: str
     identity: str
     setup_timeout: float
@@ -38,7 +39,8 @@ def look(workspace: Workspace) -> Isolation:
     return Isolation(
         on=settings.get("isolation") == "worktree",
         setup=str(settings.get("worktree_setup")).strip() or None,
-        copy=tuple(line.strip() for line in str(settings.get("worktree_copy")).splitlines() if line.strip()),
+        copy=_lines(settings.get("worktree_copy")),
+        check_files=_lines(settings.get("check_files")),
         workdir=team.workdir or os.getcwd(),
         identity=team.id,
         setup_timeout=float(settings.get("setup_timeout")),
@@ -47,6 +49,10 @@ def look(workspace: Workspace) -> Isolation:
         stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
     )
+
+
+def _lines(text: object) -> tuple[str, ...]:
+    return tuple(line.strip() for line in str(text).splitlines() if line.strip())
 
 
 def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> Trees:

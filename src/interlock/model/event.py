@@ -87,7 +87,8 @@ EVENT_TYPES: dict[str, str] = {
     "belongs), found (where it was; null: nowhere), kept (the reference that keeps what came with it, or null).",
     "merge.queued": "A task's branch waits to be merged into the integration branch; payload: branch, run.",
     "merge.started": "Interlock began to merge it and to verify the merged tree; payload: branch, process.",
-    "merge.finished": "That ended; payload: outcome (merged, conflict, red, failed, postponed), commit, files, reason.",
+    "merge.finished": "That ended; payload: outcome (merged, conflict, red, doubtful, failed, postponed), commit, "
+    "files, reason.",
     "artifacts.kept": "What a run made that is in no commit is kept with it; payload: run, files (the first), count, "
     "size (bytes), left (null, or why its worktree is kept).",
     "processes.left": "Daemons named by `keep_processes` keep running after the run, or the check (run: null), that "

@@ -1,15 +1,16 @@
 """How it is known that the work of a task is good: rows of evidence, and the only words that are made of them.
 
 A row is `{kind, command, exit_code, tree, at, by, red_before}`; what is not known is null. `kind` is `verify` (a check
-that Interlock ran itself; it also has `passed`, `seconds`, `timed_out`, `tail`, and, where it ran on the merged tree,
-`merged` and `changed_check`, the files of the check itself that the work has changed or deleted), `exit_code` (the
-task's own command), `approval`, `diff` (what was merged) or `artifact`. `tree` is the git tree that the row is about,
-`red_before` whether the same check failed on the tree before the work.
+that Interlock ran itself; it also has `passed`, `seconds`, `timed_out`, `tail`, `changed_check`, the files of the check
+itself that the work has changed, and, where it ran on the merged tree, `merged` and `earlier`, whether it passes with
+the earlier ones as well), `exit_code` (the task's own command), `approval`, `diff` (what was merged) or `artifact`.
+`tree` is the git tree that the row is about, `red_before` whether the same check failed on the tree before the work.
 """
 
 from __future__ import annotations
 
 from interlock.model.names import SYSTEM
+from interlock.model.text import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 UNVERIFIED = "unverified"
 NOT_STARTED = "could not start"
-GREEN_BEFORE = "verified (green before the work, too)"
+GREEN_BEFORE = "green before the work, too"
+EARLIER_PASS = "its tests changed; the earlier ones pass, too"
+ONLY_CHANGED = "verified only by tests it changed"
 
 
 def row(kind: str, at: str, by: str | None, **known: Any) -> dict[str, Any]:
@@ -54,14 +57,23 @@ def is_verified(rows: Sequence[Mapping[str, Any]]) -> bool:
     return bool(found and found.get("passed"))
 
 
+def changed_check(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The files of its own check that the work has changed, as far as the newest check tells."""
+    return list((latest_check(rows) or {}).get("changed_check") or ())
+
+
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     """What these rows show of finished work, neither more nor less."""
     told = []
     if is_verified(rows):
         found = latest_check(rows) or {}
-        told.append(GREEN_BEFORE if found.get("red_before") is False else "verified")
-        if found.get("changed_check"):
-            told.append(f"the work changed its check: {', '.join(found['changed_check'][:3])}")
+        changed, earlier = changed_check(rows), found.get("earlier")
+        beside = [GREEN_BEFORE] if found.get("red_before") is False else []
+        beside += [EARLIER_PASS] if changed and earlier else []
+        word = ONLY_CHANGED if changed and earlier is False else "verified"
+        told.append(f"{word} ({'; '.join(beside)})" if beside else word)
+        if changed:
+            told.append(f"{'the work changed its check' if earlier is None else 'namely'} {named(changed, 3)}")
     elif any(one["kind"] == "exit_code" and one["exit_code"] == 0 for one in rows):
         told.append("exit code 0")
     told += [f"approved by {one['by']}" for one in rows if one["kind"] == "approval"]

@@ -158,6 +158,8 @@ class Plan:
     retries: int | None = None
     verify: str | None = None
     check_before: bool = True
+    protect: tuple[str, ...] = ()
+    strict: bool = False
     env: tuple[str, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -179,6 +181,9 @@ def whole_digest(plan: Plan) -> str:
     for part in (said, *said["members"].values(), *said["tasks"].values()):
         for name in ("path", "workdir", "line", "lines", "metadata"):
             part.pop(name, None)
+    for name in ("protect", "strict"):  # Plans from before these keys keep their digest.
+        if not said[name]:
+            del said[name]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 

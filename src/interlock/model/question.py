@@ -3,6 +3,7 @@ one may stop."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from interlock.model.json import Json, fields_of
@@ -32,6 +33,13 @@ def changes_asked(answer: str) -> str | None:
     """What an answer `changes: …` asks for, empty where it leaves that out; None of any other answer."""
     word, colon, asked = answer.strip().partition(":")
     return asked.strip() if colon and word.lower() == "changes" else None
+
+
+def reviews_in_order(asked: Sequence[Question]) -> list[Question]:
+    """Return the questions with those reviews before others whose work has changed its own check; the places of all
+    other questions stay."""
+    reviews = iter(sorted((one for one in asked if one.kind == "review"), key=lambda one: not one.changed_check))
+    return [next(reviews) if one.kind == "review" else one for one in asked]
 
 
 @dataclass(slots=True)
@@ -65,6 +73,11 @@ class Question:
     answered_face: str | None = None
     answered_session: str | None = None
     reminded_at: str | None = None
+
+    @property
+    def changed_check(self) -> list[str]:
+        """The files of its own check that the work under review has changed."""
+        return list(self.data.get("changed_check") or ())
 
     @property
     def choices(self) -> list[str]:

@@ -172,17 +172,6 @@ def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
     for place, line in document.lines.items():
         if place:
             lines.setdefault(place[:-1], {})[str(place[-1])] = line
-    members = {}
-    for name, member in file.members.items():
-        place, form, command = ("members", name), member.agent, None
-        if isinstance(form, dict):
-            [(form, words)] = form.items()
-            texts = ((*place, "agent", form, index) for index in range(len(words)))
-            command = tuple(document.texts.get(text, word) for text, word in zip(texts, words, strict=True))
-        members[name] = PlanMember(
-            name, form, command, member.model, member.permissions, member.type, _once(member.env),
-            _limits(member.limits), document.line(place),
-        )  # fmt: skip
     tasks = {}
     for key, task in file.tasks.items():
         place = ("tasks", key)
@@ -212,7 +201,7 @@ def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
         team=file.team or stem,
         workdir=os.path.normpath(os.path.join(folder, os.path.expanduser(file.workdir or "."))),
         path=os.path.abspath(path),
-        members=members,
+        members=_members(file, document),
         tasks=tasks,
         parallel=file.parallel,
         isolation=file.isolation,
@@ -222,9 +211,26 @@ def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
         retries=file.retries,
         verify=file.verify,
         check_before=file.check_before is not False,
+        protect=_once(file.protect),
+        strict=file.strict is True,
         env=_once(file.env),
         lines=lines[()],
     )
+
+
+def _members(file: PlanFile, document: YamlDocument) -> dict[str, PlanMember]:
+    members = {}
+    for name, member in file.members.items():
+        place, form, command = ("members", name), member.agent, None
+        if isinstance(form, dict):
+            [(form, words)] = form.items()
+            texts = ((*place, "agent", form, index) for index in range(len(words)))
+            command = tuple(document.texts.get(text, word) for text, word in zip(texts, words, strict=True))
+        members[name] = PlanMember(
+            name, form, command, member.model, member.permissions, member.type, _once(member.env),
+            _limits(member.limits), document.line(place),
+        )  # fmt: skip
+    return members
 
 
 def _once(texts: list[str] | None) -> tuple[str, ...]:

@@ -319,6 +319,12 @@ class PlanFile(Section):
     """`verify` of every task that does not say otherwise."""
     check_before: StrictBool | None = None
     """With `isolation: worktree`: whether each `verify` is also run on the tree before the work; true unless given."""
+    protect: Annotated[list[Path], Field(max_length=1000)] | None = None
+    """With `isolation: worktree`: patterns of further files that checks read as their own, relative to `workdir`,
+    beside those known for the usual runners."""
+    strict: StrictBool | None = None
+    """With `isolation: worktree`: whether work that is verified only by tests it changed waits for a person; false
+    unless given."""
     env: Variables | None = None
     """Names of environment variables that members and commands may see."""
     members: Annotated[dict[MemberName, MemberSection], Field(min_length=1, max_length=1000)]

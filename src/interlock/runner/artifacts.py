@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import GitFailed
+from interlock.gitwork.changes import unpublished
 from interlock.gitwork.inventory import Inventory, load, take, unsaved
 from interlock.gitwork.staging import difference, take_back
 from interlock.gitwork.trees import Trees
@@ -93,7 +94,9 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> KeptFil
         return KeptFiles((), f"it could not be copied: {error.strerror or error}", size)
     finally:
         shutil.rmtree(written, ignore_errors=True)
-    return KeptFiles(tuple(listed), None, size)
+    only_here = unpublished(found.repository.git.at(top), commit)
+    left = f"no remote has the commit of a submodule: {', '.join(only_here)}" if only_here else None
+    return KeptFiles(tuple(listed), left, size)
 
 
 def write_down(act: UnitOfWork, task: Task, kept: KeptFiles) -> None:

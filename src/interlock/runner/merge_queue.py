@@ -11,7 +11,7 @@ conflict or a red merge leads to is in `tasks.merge`.
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -26,14 +26,17 @@ from interlock.core.tasks import merge as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
+from interlock.gitwork import changes
+from interlock.gitwork.inventory import take
 from interlock.gitwork.isolation import look, trees
 from interlock.gitwork.trees import MERGING
 from interlock.model.evidence import NOT_STARTED, ended
+from interlock.model.json import Json
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.text import named, plain
 from interlock.processes.ref import token_of
-from interlock.runner import artifacts, run_processes, verify, workspace_allocation
+from interlock.runner import artifacts, check_files, run_processes, verify, workspace_allocation
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.run_processes import verifier
 
@@ -43,10 +46,8 @@ TRIES = 5
 here: set[str] = set()
 """The merges that this very process carries out now, as `tasks.merging` names them."""
 
-TEST = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)(?:test_|conftest\.)[^/]*$|[._-](?:test|spec)s?\.[^/]*$")
-"""Names of files that belong to tests."""
-SCRIPT = re.compile(r"\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl)$")
 CHANGED_NAMED = 20
+"""How many files of its check are named in the evidence."""
 
 CONFLICT = "It conflicts with what others have done meanwhile, in: {files}."
 ALIKE = "Others have made the very same change meanwhile, in: {files}."
@@ -60,11 +61,13 @@ count something up, make it again; else leave it, and finish as before."""
 SHOWS = "What others have done is merged into your worktree now, so that it shows there."
 AGAIN = "Its command is run again, on what others have done meanwhile. What it had made before is the commit {head}."
 
+DOUBTFUL = "It is verified only by tests it changed: with the earlier {files}, `{command}` {ended}."
+
 Hear = Callable[[Update], None]
 
 
 class MergeFailure(Exception):
-    """Why a branch was not merged: `conflict`, `red` or `failed`, and what is `todo` about it, as in
+    """Why a branch was not merged: `conflict`, `red`, `doubtful` or `failed`, and what is `todo` about it, as in
     `tasks.merge.failed`."""
 
     def __init__(
@@ -182,7 +185,9 @@ class BranchMerge:
 
     def _proved_before(self) -> dict[str, Any] | None:
         """What a process that is gone had proved, if the integration branch still is as it left it."""
-        proof = {name: (self._task.merging or {}).get(name) for name in ("commit", "onto", "head", "evidence")}
+        proof = {
+            name: (self._task.merging or {}).get(name) for name in ("commit", "onto", "head", "changes", "evidence")
+        }
         commit, git = proof["commit"], self._found.repository.git
         if commit is None or git.commit_of(str(commit)) is None:
             return None
@@ -191,10 +196,10 @@ class BranchMerge:
 
     async def _prove(self) -> tuple[dict[str, Any], artifacts.KeptFiles]:
         """Merge the branch and run its verify on what comes out, also where there is nothing to merge (then `commit` is
-        None): {commit, onto, head, evidence}, and what was kept beside it.
+        None): {commit, onto, head, changes, evidence}, and what was kept beside it.
 
         Raises:
-            MergeFailure: a conflict, or it is red.
+            MergeFailure: a conflict, or it is red or doubtful.
         """
         found, task = self._found, self._task
 
@@ -218,11 +223,12 @@ class BranchMerge:
 
         head, onto, directory, commit = await anyio.to_thread.run_sync(merge)
         kept = await anyio.to_thread.run_sync(artifacts.keep, self._workspace, found, task, head)
-        evidence = await self._verify(directory, kept, head, alone=commit is None)
-        if evidence is not None and commit is not None:
-            changed = await anyio.to_thread.run_sync(self._changed_check, head, onto)
-            evidence = {**evidence, "changed_check": changed}
-        proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
+        changed, own = await anyio.to_thread.run_sync(self._changes, onto, commit)
+        evidence = await self._verify(directory, kept, head, own, alone=commit is None)
+        if evidence is not None and own.own:
+            evidence["earlier"], ended, tail = await self._earlier(directory, str(commit), own)
+            await anyio.to_thread.run_sync(self._must_be_sure, evidence, ended, tail)
+        proof = {"commit": commit, "onto": onto, "head": head, "changes": changed, "evidence": evidence}
 
         def write_down() -> None:
             with self._workspace.act(Principal(SYSTEM)) as act:
@@ -236,19 +242,16 @@ class BranchMerge:
         the integration branch, which is nobody's to work on."""
         return (agent if self._task.command is None else AGAIN).format(head=head, onto=onto[:12])
 
-    def _changed_check(self, head: str, onto: str) -> list[str]:
-        """The files that belong to its check by their names, and that the work has changed or deleted: a check that is
-        green since its tests are gone must not look like any other."""
-        git, command = self._found.repository.git, str(self._task.verify)
-        base = git("merge-base", head, onto, ok=(0, 1)).text
-        if not base:
-            return []
-        scripts = {word.removeprefix("./") for word in re.split(r"[\s;&|()'\"]+", command) if SCRIPT.search(word)}
-        changed = git("diff", "--name-only", "--no-renames", "--diff-filter=DMT", "-z", base, head).names
-        found = (
-            path for path in changed if TEST.search(path) or any(f"/{path}".endswith(f"/{one}") for one in scripts)
-        )
-        return [path for path, _ in zip(found, range(CHANGED_NAMED), strict=False)]
+    def _changes(self, onto: str, commit: str | None) -> tuple[Json | None, check_files.CheckFiles]:
+        """What the merged tree changes, as it is kept with the task, and what of that its check reads as its own."""
+        if commit is None:
+            return None, check_files.CheckFiles()
+        git = self._found.repository.git
+        made = changes.between(git, onto, commit)
+        own = check_files.CheckFiles()
+        if self._task.verify is not None:
+            own = check_files.of(self._task.verify, made, self._how.check_files, self._found.repository.prefix)
+        return changes.listed(git, made, own.paths), own
 
     def _heads(self) -> tuple[str, str]:
         """The last commit of the task's branch, and of the integration branch."""
@@ -263,37 +266,71 @@ class BranchMerge:
         return head, self._found.head()
 
     async def _verify(
-        self, directory: str, kept: artifacts.KeptFiles, head: str, *, alone: bool
+        self, directory: str, kept: artifacts.KeptFiles, head: str, own: check_files.CheckFiles, *, alone: bool
     ) -> dict[str, Any] | None:
-        """Run the task's check on `head` as merged. `alone`: nothing was committed, so what is kept with the run is all
-        of its result, and lies in that tree as well; else it does not: it does not come with the branch either."""
+        """Run the task's check on `head` as merged, which changes what is its `own`. `alone`: nothing was committed, so
+        what is kept with the run is all of its result, and lies in that tree as well; else it does not: it does not
+        come with the branch either."""
         task, found = self._task, self._found
         if task.verify is None:
             return None
-
-        def said(line: str) -> None:
-            self._hear(Update("text", plain(line)))
-
-        token = token_of(self.mark)
+        token, path = token_of(self.mark), found.path(task.id, MERGING)
         try:
-            await workspace_allocation.prepare(self._workspace, found, self._how, task, directory, token, said)
+            await workspace_allocation.prepare(self._workspace, found, self._how, task, directory, token, self._said)
         except AgentError as error:
             reason = f"On the merged tree: {error.message}"
             raise MergeFailure("red", reason, todo=self._todo(SHOWS, head)) from error
         if alone:
-            path = found.path(task.id, MERGING)
             await anyio.to_thread.run_sync(artifacts.lay_out, self._workspace, task, kept, path)
+        if own.own:
+            self._prepared = await anyio.to_thread.run_sync(take, path)
         self._hear(Update("notice", f"checking the merged tree: {task.verify}"))
-        evidence = await verify.run_in_checkout(
-            self._workspace, self._how, task, task.verify, directory=directory, token=token, kind="merge", hear=said
-        )
+        evidence = await self._check(directory, "merge")
         result = evidence.as_dict()
         if ended(result) == NOT_STARTED:
             raise MergeFailure("failed", f"Its check could not start on the merged tree: {evidence.tail}")
         if not evidence.passed:
             lacking = [] if alone else [one.path for one in kept.files]
             raise MergeFailure("red", _red(result, lacking), [], result, self._todo(SHOWS, head))
-        return {**result, "merged": True, "files": len(kept.files) if alone else 0}
+        counted = len(kept.files) if alone else 0
+        return {**result, "merged": True, "files": counted, "changed_check": own.paths[:CHANGED_NAMED]}
+
+    async def _earlier(self, directory: str, commit: str, own: check_files.CheckFiles) -> tuple[bool, str, str]:
+        """Run the check once more, with its `own` files as the integration branch has them and without new tests;
+        whether it passed, how it ended, and what it printed. What its first run has left there is removed before."""
+
+        def place() -> None:
+            git = self._found.repository.git.at(self._found.path(self._task.id, MERGING))
+            for left in take(git.directory).files.keys() - self._prepared.files.keys():
+                with suppress(OSError):
+                    os.unlink(os.path.join(git.directory, left))
+            changes.exchange(git, commit, (*own.own, *own.beside))
+
+        await anyio.to_thread.run_sync(place)
+        self._hear(Update("notice", f"checking it with the earlier {named(own.paths, 3)}"))
+        found = await self._check(directory, "merge-earlier")
+        return found.passed, ended(found.as_dict()), found.tail
+
+    def _must_be_sure(self, evidence: dict[str, Any], how: str, tail: str) -> None:
+        """Refuse what is verified only by tests that the task changed, where the plan is strict and no person has
+        approved these."""
+        files = evidence["changed_check"]
+        with self._workspace.ledger.snapshot() as rows:
+            strict = bool(self._workspace.settings(rows).get("strict"))
+            sure = evidence["earlier"] or not strict or ledger.vouched_for(rows, find(rows, self._task.id), files)
+        if not sure:
+            reason = DOUBTFUL.format(files=named(files, 3), command=self._task.verify, ended=how)
+            raise MergeFailure("doubtful", f"{reason}\n\n{tail}", files, evidence)
+
+    async def _check(self, directory: str, kind: str) -> verify.Evidence:
+        task, token = self._task, token_of(self.mark)
+        return await verify.run_in_checkout(
+            self._workspace, self._how, task, str(task.verify), directory=directory, token=token, kind=kind,
+            hear=self._said,
+        )  # fmt: skip
+
+    def _said(self, line: str) -> None:
+        self._hear(Update("text", plain(line)))
 
     def _land(self, proof: dict[str, Any], kept: artifacts.KeptFiles | None) -> bool:
         """Move the integration branch and make the task done; False where the branch was moved meanwhile, and it is all

@@ -149,6 +149,8 @@ def _configure(act: UnitOfWork, plan: Plan) -> None:
         "check_before": None if plan.check_before else False,
         "worktree_setup": plan.setup,
         "worktree_copy": "\n".join(plan.copy) or None,
+        "check_files": "\n".join(plan.protect) or None,
+        "strict": plan.strict or None,
     }
     changed = {name: value for name, value in wanted.items() if team.settings.get(name) != value}
     if changed:

@@ -29,7 +29,8 @@ from interlock.core.tasks import finish
 from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import AgentError, InterlockError, InvalidRequest, StorageError
+from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, StorageError, WorktreeRefused
+from interlock.gitwork.delivery import changed
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.staging import tree_of
 from interlock.gitwork.trees import BEFORE
@@ -43,7 +44,7 @@ from interlock.processes import commands
 from interlock.processes.ancestry import RUN_TOKEN
 from interlock.processes.program import Program, ProgramEnd
 from interlock.processes.ref import ProcessRef, token_of
-from interlock.runner import run_processes
+from interlock.runner import check_files, run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import verifier
@@ -72,6 +73,7 @@ class Evidence:
         tree: the git tree that it was run on, None where that is not known.
         fingerprint: of what lay there after a failure.
         unchanged: nothing has changed since that failure, so it was not run again.
+        changed_check: the files of the check itself that the work has changed, as its reviewer is told.
     """
 
     command: str
@@ -84,6 +86,7 @@ class Evidence:
     tree: str | None = None
     fingerprint: str | None = None
     unchanged: bool = False
+    changed_check: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -233,10 +236,23 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
     for process in started:
         note = partial(run_processes.note_left, workspace, process, task.id, set(), member=None, run=None)
         await anyio.to_thread.run_sync(note)
+    if found.passed and task.worktree is not None and task.review not in (None, "none"):
+        return replace(found, changed_check=await anyio.to_thread.run_sync(_changed_check, workspace, task))
     if found.passed or found.exit_code is None:
         return found
     # What the check itself leaves behind is no change.
     return replace(found, fingerprint=await anyio.to_thread.run_sync(everything, workdir))
+
+
+def _changed_check(workspace: Workspace, task: Task) -> tuple[str, ...]:
+    """The files of its own check that the work in a worktree has changed; none where git does not say."""
+    try:
+        how = look(workspace)
+        made = trees(workspace, how)
+        changes = changed(made, task.worktree or {})
+        return tuple(check_files.of(str(task.verify), changes, how.check_files, made.repository.prefix).paths)
+    except (GitFailed, WorktreeRefused):
+        return ()
 
 
 async def recheck(

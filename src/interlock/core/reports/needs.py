@@ -10,7 +10,7 @@ from interlock.core.tasks.review import reviewer_of
 from interlock.core.workers import Waits
 from interlock.model.guard import leading_to
 from interlock.model.names import HUMAN
-from interlock.model.question import Question, reply_command
+from interlock.model.question import Question, reply_command, reviews_in_order
 from interlock.model.status import KeptWorktree, Need
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
@@ -32,7 +32,7 @@ def needs_me(rows: Rows, waits: Waits) -> list[Need]:
     failed = rows.tasks.select(states=["deadletter"])
     given_up = {task.id for task in failed}
     questions = [one for one in rows.questions.open() if one.task_id not in given_up or one.kind != "escalation"]
-    found = [_question(rows, one) for one in questions]
+    found = [_question(rows, one) for one in reviews_in_order(questions)]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
         if not task.under_way and task.id not in asked and reviewer_of(rows, task) is None:

@@ -131,6 +131,8 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
         case "review" if task.question is not None and task.question["kind"] == "permission":
             return f"{_reviewer(task)}, who reviews it, waits for an answer"
         case "review" if task.question is not None:
+            if (task.check or {}).get("earlier") is False:
+                return f"waits for review by {HUMAN}, since it is {evidence.ONLY_CHANGED}"
             who = _reviewer(task)
             return f"waits for review by {HUMAN}{'' if who == HUMAN else f', since {who} came to no verdict'}"
         case "review":
@@ -233,6 +235,7 @@ def _done(task: Task, runs: list[Run], made: list[Artifact], now: str) -> DoneTa
         seconds=_length(runs, now),
         spent=spent_together(runs),
         output=task.output,
+        changes=known.get("changes"),
     )
 
 

@@ -19,10 +19,11 @@ from interlock.core.tasks.claim import must_hold, open_run
 from interlock.core.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
-from interlock.model.evidence import row
+from interlock.model.evidence import changed_check, row
 from interlock.model.names import HUMAN, check_text
 from interlock.model.question import APPROVE, CHANGES, asking_for
 from interlock.model.task import Task
+from interlock.model.text import named
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -243,8 +244,9 @@ def ask_reviewer(act: UnitOfWork, task: Task) -> None:
     if task.review in (None, "none", HUMAN, task.owner) or act.rows.team.member(str(task.review)) is None:
         ask_human(act, task)
     else:
+        told = "\n\n".join(filter(None, (f"Please review {task.id}: {task.subject}", _changed(task), task.output)))
         notify(
-            act, task.review, f"Please review {task.id}: {task.subject}\n\n{task.output or ''}".rstrip(),
+            act, task.review, told.rstrip(),
             type="task_assignment", summary=f"review {task.id}",
         )  # fmt: skip
 
@@ -278,16 +280,24 @@ def done(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any]) -> N
     move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
 
 
-def ask_human(act: UnitOfWork, task: Task) -> None:
-    """Ask a person whether the task in review is good."""
+def ask_human(act: UnitOfWork, task: Task, doubt: str = "") -> None:
+    """Ask a person whether the task in review is good; `doubt` is what speaks against it."""
+    first, _, more = doubt.partition("\n\n")
     questions.put(
         act,
         task,
         "review",
-        f"Approve {task.id} ({task.subject})?",
+        " ".join(filter(None, (f"Approve {task.id} ({task.subject})?", first or _changed(task)))),
         options=[APPROVE, CHANGES],
-        context=task.output,
+        context="\n\n".join(filter(None, (task.output, more))) or None,
+        data={"changed_check": changed} if (changed := changed_check(task.evidence)) else None,
     )
+
+
+def _changed(task: Task) -> str:
+    """What a reviewer must know of the task's check before anything else."""
+    files = changed_check(task.evidence)
+    return f"It changed files of its own check: {named(files, 5)}." if files else ""
 
 
 def _must_review(act: UnitOfWork, task: Task) -> None:

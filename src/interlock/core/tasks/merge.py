@@ -167,7 +167,8 @@ def merged(act: UnitOfWork, task: Task, process: str, proof: dict[str, Any], *, 
         act.rows.team.update(act.rows.team.get(), landed=commit)
     act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
     changes: dict[str, Any] = {"merging": None, "findings": None}
-    changes["worktree"] = {**(task.worktree or {}), "head": proof["head"], "merged": commit}
+    made = {"head": proof["head"], "merged": commit, "changes": proof.get("changes")}
+    changes["worktree"] = {**(task.worktree or {}), **made}
     changes["evidence"] = list(task.evidence)
     if proof.get("evidence") is not None:
         changes["evidence"].append(check({**proof["evidence"], "red_before": red_before(act, task)}, act.at))
@@ -192,13 +193,19 @@ def failed(
     parted: str | None = None,
 ) -> bool:
     """The end of a merge that came to nothing: `conflict` or `red` goes to the author, with `reason` and what is `todo`
-    as findings; to a human goes what the author has brought back as it was, or `RETURNS` times, and what no author can
-    fix (`failed`). `parted`: the last commit that the branch has of the integration branch, None where it has all of
-    it. False where the merge is ours no more."""
+    as findings; to a human goes what the author has brought back as it was, or `RETURNS` times, what no author can fix
+    (`failed`), and, as a review, what only tests that it changed speak for (`doubtful`). `parted`: the last commit that
+    the branch has of the integration branch, None where it has all of it. False where the merge is ours no more."""
     if not mine(task, process):
         return False
     worktree = dict(task.worktree or {})
     act.event("merge.finished", task.id, outcome=outcome, commit=None, files=files or [], reason=reason.split("\n")[0])
+    if outcome == "doubtful":
+        rows = [*task.evidence, check({**(evidence or {}), "red_before": red_before(act, task)}, act.at)]
+        act.rows.tasks.update(task, updated_at=act.at, merging=None, evidence=rows)
+        act.topics.add("tasks")
+        ask_human(act, task, reason)
+        return True
     changes: dict[str, Any] = {"merging": None, **({} if evidence is None else {"evidence": [check(evidence, act.at)]})}
     author = act.rows.team.member(str(task.owner))
     times = int(worktree.get("returned") or 0)
@@ -216,6 +223,17 @@ def failed(
     context = "\n\n".join(part for part in (more.strip("\n"), place, ANSWERS) if part)
     questions.put(act, task, "merge", text, options=OPTIONS, context=context)
     return True
+
+
+def vouched_for(rows: Rows, task: Task, files: Sequence[str]) -> bool:
+    """Whether a person has approved the work knowing that only tests which it changed, these or more, speak for it."""
+    people = {member.name for member in rows.team.members() if member.role == "person"}
+    asked = set[str]()
+    for one in task.evidence:
+        if one["kind"] == "approval" and one["by"] in people and asked.issuperset(files):
+            return True
+        asked |= set(one.get("changed_check") or ()) if one.get("earlier") is False else set()
+    return False
 
 
 def postpone(act: UnitOfWork, task: Task, process: str, reason: str) -> None:

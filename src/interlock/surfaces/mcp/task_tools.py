@@ -89,9 +89,10 @@ def task_list(
 
 def _brief(task: Task) -> Json:
     """Return a task for a list: without its long texts, and without fields that are empty for most tasks."""
+    worktree = {name: value for name, value in (task.worktree or {}).items() if name != "changes"}
     return {
         name: value
-        for name, value in task.as_dict().items()
+        for name, value in {**task.as_dict(), "worktree": worktree}.items()
         if name in ALWAYS_LISTED or (name not in NEVER_LISTED and value not in (None, [], {}, 0))
     }
 
