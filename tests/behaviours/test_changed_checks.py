@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.model.report import as_text
+from interlock.surfaces.cli.task_text import whole
 from tests.behaviours.driving import Place
 from tests.behaviours.repository import Repository, kept_path, stage
 
@@ -199,6 +200,12 @@ def test_links_that_leave_the_repository_are_told(place: Place, repository: Repo
     outcome(place, "mkdir in && ln -s ../story.txt in/fine && ln -s /etc/hosts far && ln -s ../../x in/up", "true")
     assert (place.task("one").worktree or {})["changes"]["links"] == ["far -> /etc/hosts", "in/up -> ../../x"]
     assert "links out of the repository: far -> /etc/hosts" in "\n".join(as_text(place.team.report()))
+
+
+def test_task_show_lists_what_was_changed(place: Place, repository: Repository) -> None:
+    outcome(place, "echo done > work.txt; git rm -q story.txt", "sh check.sh")
+    lines = whole(place.task("one"), [], [], [], "crew")
+    assert lines[-1] == "  changed story.txt (deleted), work.txt (new)"
 
 
 def test_a_commit_in_a_submodule_that_no_remote_has_keeps_its_worktree(

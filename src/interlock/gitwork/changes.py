@@ -40,6 +40,10 @@ class ChangedPath:
         return self.status == "A"
 
     @property
+    def submodule(self) -> bool:
+        return SUBMODULE in (self.before[0], self.after[0])
+
+    @property
     def empty(self) -> bool:
         """Whether it is a file without content now."""
         return self.after[1] in EMPTY
@@ -65,12 +69,11 @@ def listed(git: Git, changes: Sequence[ChangedPath], first: Collection[str] = ()
     ordered = sorted(changes, key=lambda one: (one.path not in first, one.path))
     files = [{"path": one.path, "status": WORDS.get(one.status, "changed")} for one in ordered[:LISTED]]
     links = [(one.path, git("cat-file", "blob", one.after[1]).out) for one in changes if one.after[0] == LINK]
-    modules = [one for one in changes if SUBMODULE in (one.before[0], one.after[0])]
     return {
         "files": files,
         "count": len(changes),
         "links": [f"{path} -> {to}" for path, to in links if _leaves(path, to)][:LISTED],
-        "submodules": [f"{one.path} at {one.after[1][:12]}" for one in modules if one.after[0] == SUBMODULE][:LISTED],
+        "submodules": [f"{one.path} at {one.after[1][:12]}" for one in changes if one.after[0] == SUBMODULE][:LISTED],
     }
 
 
@@ -80,12 +83,12 @@ def _leaves(path: str, to: str) -> bool:
 
 
 def exchange(git: Git, commit: str, changes: Iterable[ChangedPath]) -> None:
-    """Make the worktree at `git` the one of `commit`, but what `changes` name as it was before them.
+    """Make the worktree at `git` the one of `commit`, but the files that `changes` name as they were before.
 
     All of it is done by git, which follows no link. The compiled form of these files goes as well: it names the size
     and the second of its source, and would be taken for the other version's.
     """
-    there = [one for one in changes if SUBMODULE not in (one.before[0], one.after[0])]
+    there = [one for one in changes if not one.submodule]
     gone = [f"0 {'0' * len(one.after[1])}\t{one.path}" for one in there]
     back = [f"{one.before[0]} {one.before[1]}\t{one.path}" for one in there if not one.added]
     with tempfile.TemporaryDirectory(prefix="interlock-") as place:

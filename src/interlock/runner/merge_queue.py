@@ -297,7 +297,8 @@ class BranchMerge:
 
     async def _earlier(self, directory: str, commit: str, own: check_files.CheckFiles) -> tuple[bool, str, str]:
         """Run the check once more, with its `own` files as the integration branch has them and without new tests;
-        whether it passed, how it ended, and what it printed. What its first run has left there is removed before."""
+        whether it passed, how it ended, and what it printed. What its first run has left there is removed before. A
+        submodule is not exchanged, so nothing earlier speaks for work that changes one of its own."""
 
         def place() -> None:
             git = self._found.repository.git.at(self._found.path(self._task.id, MERGING))
@@ -309,7 +310,7 @@ class BranchMerge:
         await anyio.to_thread.run_sync(place)
         self._hear(Update("notice", f"checking it with the earlier {named(own.paths, 3)}"))
         found = await self._check(directory, "merge-earlier")
-        return found.passed, ended(found.as_dict()), found.tail
+        return found.passed and not any(one.submodule for one in own.own), ended(found.as_dict()), found.tail
 
     def _must_be_sure(self, evidence: dict[str, Any], how: str, tail: str) -> None:
         """Refuse what is verified only by tests that the task changed, where the plan is strict and no person has

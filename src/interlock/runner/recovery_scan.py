@@ -183,7 +183,7 @@ class RecoveryScan:
         found = self._probe.merges(process)
         if found is not None:
             return found
-        ttl = self._setup_timeout + self._verify_timeout + self._heartbeat_ttl
+        ttl = self._setup_timeout + 2 * self._verify_timeout + self._heartbeat_ttl  # One that was changed runs twice.
         begun = [
             str((one.merging or {})["at"]) for one in self._rows.tasks.merging() if merge.process_of(one) == process
         ]

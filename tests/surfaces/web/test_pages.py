@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from interlock.app.home import Home
 from interlock.app.team import Team
 from scripts.seeded_home import fill
+from tests.behaviours.repository import Repository
 from tests.surfaces.http.harness import Answer, Client, Server
 from tests.workflow.stage import SKILL, project
 
@@ -48,6 +50,23 @@ def test_every_page_is_whole_without_anything_from_elsewhere(browser: Client, te
         assert len(ids) == len(set(ids)), (path, sorted(one for one in ids if ids.count(one) > 1))
         for name in re.findall(r'(?:src|href)="/static/([^"]+)"', html):
             assert browser.call("GET", f"/static/{name}").status == 200, name
+
+
+def test_a_merged_task_lists_what_it_changed_and_how_its_check_fared(
+    browser: Client, home: Home, tmp_path: Path
+) -> None:
+    Repository(tmp_path / "work").commit("a check", **{"check.sh": "test -s made.txt\n"})
+    task = {"run": "ln -s /etc/hosts far; echo exit 0 > check.sh", "verify": "sh check.sh"}
+    plan = {"team": "changed", "workdir": "work", "isolation": "worktree", "members": {"ada": {"agent": "shell"}}}
+    (tmp_path / "plan.yaml").write_text(json.dumps({**plan, "tasks": {"one": task}}))
+    home.stage(str(tmp_path / "plan.yaml"))
+    home.drive("changed")
+    id = home.team("changed").task("one").id
+    for place in (f"tasks/{id}", "report"):
+        page = browser.call("GET", f"/projects/changed/{place}").body.decode()
+        assert "verified only by tests it changed, namely check.sh" in page, place
+        assert "changed check.sh, far (new)" in page and "links out of the repository: far -&gt; /etc/hosts" in page
+    assert "the earlier one fails: check.sh" in browser.call("GET", f"/projects/changed/tasks/{id}").body.decode()
 
 
 def test_the_policy_allows_scripts_and_styles_of_the_server_alone(browser: Client, team: Team) -> None:
