@@ -38,7 +38,8 @@ def test_exit_zero_passes_and_is_written_down(tmp_path: Path) -> None:
     assert evidence.seconds >= 0
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", evidence.at)
     assert set(json.loads(json.dumps(evidence.as_dict()))) == {
-        *("command", "exit_code", "passed", "seconds", "tail", "at", "timed_out", "tree", "fingerprint", "unchanged")
+        *("command", "exit_code", "passed", "seconds", "tail", "at", "timed_out", "tree", "fingerprint", "unchanged"),
+        "changed_check",
     }
 
 

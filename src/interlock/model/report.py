@@ -128,7 +128,6 @@ class TeamReport:
 
 
 TAIL_LINES = 12
-FILES_NAMED = 5
 ALLOWING = (
     "What agents may do when nobody is there to be asked: `permissions` of the member in the plan, and commands that "
     'begin as a line of `interlock config set allowed_commands "pytest"`'
@@ -265,25 +264,12 @@ def _done(task: DoneTask, branch: IntegrationBranch | None) -> Item:
     more = [", ".join(part for part in told if part)]
     if branch is not None and gone:
         more.append(f"its work is not on {branch.branch} any more, though it was merged there")
-    more += changed_files(task.changes)
+    more += words.changed_files(task.changes)
     if task.files:
         more.append(beside_git(task))
     if task.output:
         more.append(task.output.strip().rpartition("\n")[2])  # what was said last
     return ("!" if gone else "+", _named(task), [line for line in more if line], "")
-
-
-def changed_files(changes: Json | None, most: int = FILES_NAMED) -> list[str]:
-    """What a merge has changed, in lines; links that lead out of the repository and submodules have their own."""
-    if not changes:
-        return []
-    files, marks = changes["files"][:most], {"added": " (new)", "deleted": " (deleted)"}
-    names = ", ".join(f"{one['path']}{marks.get(one['status'], '')}" for one in files)
-    over = f" and {changes['count'] - len(files)} more" if changes["count"] > len(files) else ""
-    lines = [f"changed {names}{over}"] if files else []
-    lines += [f"links out of the repository: {words.named(changes['links'], most)}"] if changes["links"] else []
-    lines += [f"submodules: {words.named(changes['submodules'], most)}"] if changes["submodules"] else []
-    return lines
 
 
 def beside_git(task: DoneTask) -> str:

@@ -93,6 +93,19 @@ def named(files: Sequence[str], most: int = 20) -> str:
     return ", ".join(files[:most]) + more
 
 
+def changed_files(changes: Mapping[str, Any] | None, most: int = 5) -> list[str]:
+    """What a merge has changed, in lines; links that lead out of the repository and submodules have their own."""
+    if not changes:
+        return []
+    files, marks = changes["files"][:most], {"added": " (new)", "deleted": " (deleted)"}
+    names = ", ".join(f"{one['path']}{marks.get(one['status'], '')}" for one in files)
+    over = f" and {changes['count'] - len(files)} more" if changes["count"] > len(files) else ""
+    lines = [f"changed {names}{over}"] if files else []
+    lines += [f"links out of the repository: {named(changes['links'], most)}"] if changes["links"] else []
+    lines += [f"submodules: {named(changes['submodules'], most)}"] if changes["submodules"] else []
+    return lines
+
+
 def size(number: int) -> str:
     """A size in bytes, as people read it."""
     for unit, power in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

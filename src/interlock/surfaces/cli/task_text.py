@@ -91,7 +91,7 @@ def whole(
             lines += ["", words.strong(title), *words.block(text)]
     if task.evidence:
         lines += ["", words.strong("Evidence"), *(line for one in task.evidence for line in _evidence(one))]
-    if changed := model.report.changed_files((task.worktree or {}).get("changes"), FILES_SHOWN):
+    if changed := model.text.changed_files((task.worktree or {}).get("changes"), FILES_SHOWN):
         lines += ["", words.strong("Changes"), *(f"  {words.clean(line)}" for line in changed)]
     if runs:
         rows = [

@@ -24,7 +24,7 @@ from interlock.model import text
 from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to
 from interlock.model.json import Json
-from interlock.model.report import beside_git, changed_files
+from interlock.model.report import beside_git
 from interlock.model.workflow import place_of, spoken
 from interlock.surfaces.web import event_text
 from interlock.surfaces.web.page_context import STATE_WORDS, PageContext
@@ -181,7 +181,7 @@ def _environment() -> Environment:
         prose=prose, asked=asked, verbatim=verbatim, terminal=terminal, gist=gist, line=line, ago=ago, span=text.span,
         size=text.size, spent=text.spent, tokens=text.tokens, place=place_of, spoken=spoken, proof=in_words,
         check=latest_check, exact=escape, entries=event_text.entries, actor=event_text.actor, beside_git=beside_git,
-        changed_files=changed_files,
+        changed_files=text.changed_files,
         short=lambda id: id.rpartition("-")[2],  # the part of a task's id that people say
         state=lambda state: STATE_WORDS.get(state, state),
         # What a task's output says before its question: why it is blocked, say.
