@@ -202,10 +202,11 @@ def test_links_that_leave_the_repository_are_told(place: Place, repository: Repo
     assert "links out of the repository: far -> /etc/hosts" in "\n".join(as_text(place.team.report()))
 
 
-def test_task_show_lists_what_was_changed(place: Place, repository: Repository) -> None:
-    outcome(place, "echo done > work.txt; git rm -q story.txt", "sh check.sh")
+def test_task_show_lists_what_was_changed_and_what_its_check_proves(place: Place, repository: Repository) -> None:
+    outcome(place, "echo '# it' >> check.sh; echo done > work.txt; git rm -q story.txt", "sh check.sh")
     lines = whole(place.task("one"), [], [], [], "crew")
-    assert lines[-1] == "  changed story.txt (deleted), work.txt (new)"
+    assert lines[-1] == "  changed check.sh, story.txt (deleted), work.txt (new)"
+    assert f"    {BOTH.format('check.sh')}" in lines
 
 
 def test_a_commit_in_a_submodule_that_no_remote_has_keeps_its_worktree(

@@ -49,7 +49,8 @@ def test_a_check_reads_its_script_its_tests_and_the_configuration_of_its_runner(
 
 
 def test_names_are_relative_to_where_the_command_runs() -> None:
-    assert own("sh check.sh", "app/check.sh", "check.sh", within="app") == ["app/check.sh"]
+    assert own("sh check.sh", "app/check.sh", "check.sh", within="app/") == ["app/check.sh"]
+    assert own("pytest", "+app/argparse.py", "+other/argparse.py", within="app/") == ["app/argparse.py"]
     assert own("cmp a b", "app/golden/x/a", "golden/b", "app/b.gold", within="app", protect=("golden/", "*.gold")) == [
         "app/golden/x/a", "app/b.gold",
     ]  # fmt: skip

@@ -80,7 +80,7 @@ def of(command: str, changes: Iterable[ChangedPath], protect: Sequence[str] = ()
         protect: patterns or directories that are its own as well, relative to `within`.
         within: the directory that the command runs in, relative to the top of the repository; empty for the top.
     """
-    calls = _calls(command)
+    calls, within = _calls(command), within.rstrip("/")
     kinds = _kinds({posixpath.basename(words[0]) for words in calls})
     named, places = _named(calls, within)
     own, beside = list[ChangedPath](), list[ChangedPath]()

@@ -135,6 +135,8 @@ def checked(found: Mapping[str, Any]) -> list[str]:
     ended = model.evidence.ended(dict(found)).removeprefix("ended with ")
     took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
     lines = [f"  {verdict}  {words.clean(found.get('command') or '')}  {words.faint(f'({ended}{took})')}"]
+    if passed and found.get("changed_check"):
+        lines += words.block(model.evidence.in_words([found]), "    ")
     if not passed and found.get("tail"):
         lines += words.block("\n".join(str(found["tail"]).splitlines()[-TAIL_LINES:]), "    ")
     return lines
