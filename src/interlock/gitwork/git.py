@@ -1,8 +1,11 @@
-"""The only door to git: bounded in time, without the user's hooks, and never on the user's index.
+"""The only door to git: bounded in time, without the user's hooks, never on the user's index, and acting for nobody.
 
 Every call sets what matters to it: no hooks, no signing, no automatic clean-up, no prompts, messages in English. What
 the environment says about repositories (`GIT_DIR`, `GIT_INDEX_FILE`, …, set where we run inside a hook) is dropped.
 Optional locks are off, so that looking at the user's checkout does not even refresh its index.
+
+Git starts programs that a repository's configuration names, such as filters, and an agent can name some there. So each
+git carries a run token, whoever calls it: what it starts belongs to no person, as in any other run of ours.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ KEPT = frozenset(
 NOBODY = {"NAME": "Interlock", "EMAIL": "interlock@localhost"}
 """Who commits where the user has not told git who they are."""
 SAID = 2000
+NOBODYS = os.urandom(16).hex()
+"""The run token of this process's gits that nobody has to find again."""
 HALF_MADE = re.compile(r"failed to read (\S*worktrees/[^/\s]+)/commondir")
 """What every git says while another one is still writing down a new worktree."""
 COMING_OR_GOING = re.compile(
@@ -145,8 +150,7 @@ class Git:
         }
         environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true"}
         environment |= variables or {}
-        if self._token is not None:
-            environment[RUN_TOKEN] = self._token
+        environment[RUN_TOKEN] = self._token or NOBODYS
         try:
             process = subprocess.Popen(
                 ["git", *ALWAYS, *words],

@@ -121,7 +121,13 @@ def observe(git: Git, but: str) -> Seen:
         name, _, commit = line.partition(" ")
         if not name.startswith(OURS):
             seen[name.removeprefix("refs/heads/")] = commit
-    for name in ("config", "info/exclude", "hooks"):
+    hooks = os.path.join(common, "hooks")
+    names = (
+        [f"hooks/{name}" for name in sorted(os.listdir(hooks)) if not name.endswith(".sample")]
+        if os.path.isdir(hooks)
+        else []
+    )
+    for name in ("config", "config.worktree", "info/attributes", "info/exclude", "hooks", *names[:ENTRIES]):
         seen[f".git/{name}"] = _stat(os.path.join(common, name))
     entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignored").names
     for number, entry in enumerate(entries):
