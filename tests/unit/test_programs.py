@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -357,6 +358,38 @@ async def test_many_short_programs_all_end_as_they_should(opening: Opening) -> N
         for number in range(30):
             group.start_soon(one, number)
     assert sorted(ended.exit_code or 0 for ended in turns) == [0] * 15 + [1] * 15
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import anyio
+from interlock.processes.program import Program
+
+signal.signal(signal.SIGINT, lambda number, frame: None)
+
+def press():
+    while True:
+        os.killpg(os.getpgrp(), signal.SIGINT)
+        time.sleep(0.0002)
+
+async def start():
+    own = {"environment": {"PATH": os.environ["PATH"]}, "workdir": "/", "log": None, "secrets": (), "output_bytes": 100}
+    program = Program(["sh", "-c", "kill -INT $$"], stop_grace=1.0, **own)
+    await program.start()
+    return (await program.wait(30.0, lambda line: None)).exit_code
+
+threading.Thread(target=press, daemon=True).start()
+print([anyio.run(start) for _ in range(10)])
+"""
+
+
+def test_ctrl_c_does_not_end_what_is_just_being_started() -> None:
+    """A terminal interrupts all of our group, to which a program belongs for the moment that it takes to leave it. The
+    program itself can be interrupted."""
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, start_new_session=True, check=False
+    )
+    assert ran.stdout == f"{[-signal.SIGINT.value] * 10}\n", ran.stderr
 
 
 async def test_a_program_that_is_slow_to_start_keeps_nobody_waiting(

@@ -20,6 +20,11 @@ GIST_CHARS = 80
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
+def moment(at: str) -> str:
+    """An ISO 8601 time in UTC to the second, as it stands in sentences."""
+    return f"{at[:19].replace('T', ' ')} UTC"
+
+
 def ago(at: str | None, now: float | None = None) -> str:
     """An ISO 8601 time as the time that has passed since: "3m ago"."""
     if at is None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -80,7 +81,7 @@ class Child:
         unset = [RUN_HOME, RUN_TEAM, RUN_KEEP, *(name for name in ("LC_CTYPE",) if name not in environment)]
         words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__, str(theirs.fileno())]
         try:
-            with theirs:
+            with theirs, _away_from_the_terminal():
                 self._process = subprocess.Popen(
                     [*words, str(stop_grace), ",".join(unset), *argv],
                     cwd=workdir,
@@ -171,6 +172,17 @@ class Child:
             self.exit_code = self._process.returncode or None  # Something ended the supervisor itself.
         self._wire.close()
         return gone, () if gone else tuple(groups.group_members(leader, token=self.token))
+
+
+@contextmanager
+def _away_from_the_terminal() -> Iterator[None]:
+    """Let what is started here not hear what a terminal tells our group, such as Ctrl-C, before it has left that. The
+    supervisor listens again."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [getattr(signal, name) for name in supervisor.OF_A_TERMINAL])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def refusal(program: str, workdir: str, search: str) -> str | None:

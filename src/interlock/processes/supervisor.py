@@ -27,6 +27,9 @@ import sys
 NAME = b"interlock-run"
 """What processes of this program are called in the system's table."""
 
+OF_A_TERMINAL = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTSTP")
+"""What a terminal tells all of a group at once. This program is started with these blocked: none is meant for it."""
+
 _SET_DEATH_SIGNAL, _SET_NAME, _SET_CHILD_SUBREAPER = 1, 15, 36
 
 
@@ -34,6 +37,7 @@ def main(arguments: list[str]) -> None:
     """Start the program, and stay until nothing of it is left."""
     wire, grace, unset, program = int(arguments[0]), float(arguments[1]), arguments[2].split(","), arguments[3:]
     os.set_inheritable(wire, False)
+    _forget_the_terminal()
     _prctl(_SET_CHILD_SUBREAPER, 1)
     _prctl(_SET_NAME, NAME)
     _hold(os.environ.get("INTERLOCK_RUN_HOME") or os.environ.get("INTERLOCK_HOME"))
@@ -74,6 +78,16 @@ def main(arguments: list[str]) -> None:
                     os.waitpid(-1, 0)
             except ChildProcessError:
                 return
+
+
+def _forget_the_terminal() -> None:
+    """Drop what a terminal said while we were still in the group of who started us, and listen from now on."""
+    numbers = [getattr(signal, name) for name in OF_A_TERMINAL]
+    for number in numbers:
+        handler = signal.getsignal(number)
+        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
 def _prctl(option: int, value: int | bytes) -> None:

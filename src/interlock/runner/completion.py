@@ -34,7 +34,7 @@ from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
-from interlock.model.text import plain
+from interlock.model.text import moment, plain
 from interlock.processes import ref
 from interlock.protocol.dropped import adopt, apply_recorded
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
@@ -235,6 +235,8 @@ def _reason(result: Result) -> str:
     """How the program ended, in a line."""
     if result.status == "failed" and result.exit_code is not None:
         return f"ended with exit code {result.exit_code}"
+    if result.status == "failed" and result.detail and not result.permanent:
+        return result.detail
     words = "could not start" if result.permanent else _WORDS[result.status]
     return f"{words}: {result.detail}" if result.detail else words
 
@@ -331,7 +333,7 @@ def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) ->
         )  # fmt: skip
         end_run(act, task, NO_CAPACITY, why)
         return
-    why = f"{why}; next try {when[:19].replace('T', ' ')} UTC"
+    why = f"{why}; next try {moment(when)}"
     finish.fail(act, task, why, counts=False)
     if run is not None:
         act.rows.runs.update(run, ended_at=act.at, outcome=NO_CAPACITY, reason=why)

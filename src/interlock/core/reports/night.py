@@ -27,7 +27,7 @@ from interlock.model.report import (
 from interlock.model.run import KEPT as ARTIFACTS
 from interlock.model.run import Artifact, Run, spent_together
 from interlock.model.task import FINAL, STATES, Task
-from interlock.model.text import named, stuck
+from interlock.model.text import count, moment, named, stuck
 from interlock.model.text import programs as in_words
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -116,8 +116,8 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
         case "backlog":
             return _waits_for(task, by_id)
         case "ready" if task.not_before is not None and task.not_before > now:
-            failed = f"failed {task.failures} times; " if task.failures else ""
-            return f"{failed}is tried again at {task.not_before}"
+            failed = f"failed {count(task.failures, 'time')}; " if task.failures else ""
+            return f"{failed}next try {moment(task.not_before)}"
         case "ready":
             return f"is ready for {task.reserved_for or 'whoever takes it'}"
         case "in-progress":
