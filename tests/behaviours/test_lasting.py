@@ -7,9 +7,11 @@ import json
 import anyio
 import anyio.to_thread
 import pytest
+from anyio.abc import TaskGroup
 
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Turn
+from interlock.runner.worker import WorkerPool
 from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, me, play, settled, stage_of
 from tests.waiting import until
@@ -138,6 +140,34 @@ def test_two_members_that_write_to_each_other_for_ever_are_ended_by_the_bound(pl
     place.team.configure({"mail_turns": 3})
     assert place.drive() == "finished" and set(place.states().values()) == {"done"}
     assert sum(count.values()) <= 2 * (1 + 3 + 3)
+
+
+def test_mail_that_is_sent_while_the_runner_looks_around_is_read_before_it_ends(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bob writes to ada after the runner has found no mail for her, and ends his turn before it asks who is at work."""
+    heard: list[str] = []
+    looked, rest = anyio.Event(), WorkerPool.rest
+
+    async def listen(prompt: str, say: Say, opening: Opening) -> str:
+        heard.append(opening.member)
+        if opening.member == "bob":
+            await looked.wait()
+            await anyio.to_thread.run_sync(lambda: me(place, opening).send(to="ada", content="one more thing"))
+        return "ok"
+
+    async def wait_for_bob(pool: WorkerPool, group: TaskGroup) -> None:
+        if "bob" in pool.beside:
+            looked.set()
+            while "bob" in pool.beside:
+                await anyio.sleep(0.01)
+        await rest(pool, group)
+
+    monkeypatch.setattr(WorkerPool, "rest", wait_for_bob)
+    place.stage({"one": {"subject": "One", "review": "human"}}, play(place, {"ada": listen, "bob": listen}))
+    place.team.cancel("one")
+    place.team.send(to="bob", content="go")
+    assert place.drive() == "finished" and heard == ["bob", "ada"]
 
 
 def test_who_does_not_report_is_reminded_once_and_then_the_attempt_has_failed(place: Place) -> None:

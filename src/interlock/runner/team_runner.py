@@ -244,7 +244,9 @@ class TeamRunner:
             if self._context.worker is None or self._context.worker.status in ("active", FULL):
                 await self._dispatch(group)
             await self._pool.rest(group)
-            if not self._occupied and not self._config.endless and await self._nothing_left():
+            # Who has ended a turn while we looked around may have written to somebody whose mail we had looked at.
+            quiet = not self._occupied and not self._rouse.is_set()
+            if quiet and not self._config.endless and await self._nothing_left():
                 ending = None if self._baselines.outstanding() else registration.FINISHED
         await self._looked()
         await self._baselines.begin_next(group, self._busy, over=ending is not None)
