@@ -159,8 +159,7 @@ def test_mail_that_is_sent_while_the_runner_looks_around_is_read_before_it_ends(
     async def wait_for_bob(pool: WorkerPool, group: TaskGroup) -> None:
         if "bob" in pool.beside:
             looked.set()
-            while "bob" in pool.beside:
-                await anyio.sleep(0.01)
+            await anyio.to_thread.run_sync(lambda: until(lambda: "bob" not in pool.beside))
         await rest(pool, group)
 
     monkeypatch.setattr(WorkerPool, "rest", wait_for_bob)
