@@ -1,7 +1,7 @@
 """What Interlock costs an agent that the runner drives: tokens at its model's endpoint, over a task of three requests.
 
 Each program of npm that is installed (`make programs`) does one task with a scripted model: a look at its directory,
-`task_complete`, and the last word. Counted is what is Interlock's own in each request body, at four bytes a token:
+`task_complete`, and the last word; Codex looks for our tools first, in a fourth request. Counted is what is Interlock's own in each request body, at four bytes a token:
 tools, instructions, prompts and results. All of it travels again with every request.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from bench.measure import Row, at_most
 from scripts import pinned
-from tests.agents.endpoint import Endpoint, Move, Seen, call, say
+from tests.agents.endpoint import SEARCH, Endpoint, Move, Seen, call, say
 from tests.agents.real import enter
 from tests.behaviours.driving import Place
 
@@ -73,20 +74,21 @@ def requests(name: str) -> list[dict[str, Any]]:
 
 def ours(body: dict[str, Any]) -> Iterator[str]:
     """What of a request is Interlock's: whole descriptions of tools, and each text that speaks of us or of the task."""
-    for tool in body["tools"]:
+    sought = (item["tools"] for item in body.get("input", []) if item.get("type") == f"{SEARCH}_output")
+    for tool in chain(body["tools"], *sought):
         for one in tool.get("functionDeclarations", [tool]):
             if "interlock" in str(one.get("function", one).get("name")):
                 yield json.dumps(one, ensure_ascii=False, separators=(",", ":"))
-    for text in texts({name: part for name, part in body.items() if name != "tools"}):
+    for text in texts(body):
         if "interlock" in text or "TASK-" in text:
             yield text
 
 
 def texts(part: Any) -> Iterator[str]:
-    """Every text in it, but what the model itself has said."""
+    """Every text in it, but tools and what the model itself has said."""
     if isinstance(part, dict):
         if part.get("role") not in ("assistant", "model") and part.get("type") != "function_call":
-            yield from texts(list(part.values()))
+            yield from texts([one for name, one in part.items() if name != "tools"])
     elif isinstance(part, list):
         for one in part:
             yield from texts(one)

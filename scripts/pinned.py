@@ -58,7 +58,8 @@ class Program:
 # ACP adapters are not, and there npm's choice is the one that runs. Where a version is named, tests are about that one.
 PROGRAMS = {
     "claude": Program(npm=("@anthropic-ai/claude-code@latest", "@agentclientprotocol/claude-agent-acp")),
-    "codex": Program(npm=("@openai/codex", "@zed-industries/codex-acp")),
+    "codex": Program(npm=("@openai/codex@0.166", "@agentclientprotocol/codex-acp")),  # the one that the adapter brings
+    "codex-zed": Program(npm=("@zed-industries/codex-acp",)),
     "gemini": Program(npm=("@google/gemini-cli",)),
     "opencode": Program(npm=("opencode-ai",)),
     "conformance": Program(npm=("node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12")),

@@ -272,7 +272,8 @@ class AgentError(InterlockError):
 
 
 class CannotStart(AgentError):
-    """A program is missing, not executable, or not where it was said to be: tried again it would fail again."""
+    """A program is missing, not executable, not where it was said to be, or does not offer what it is asked for: tried
+    again it would fail again."""
 
 
 class NoCapacity(AgentError):

@@ -23,6 +23,7 @@ says "done": no defect of a test makes an agent call for ever. `requests` are al
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -74,7 +75,8 @@ class Seen:
     """One request as its model sees it.
 
     `prompts` are the user's texts, oldest first, with what hooks add; `results` the answers of tools; `spoken` how
-    often the model has spoken before; `tools` the names it may call.
+    often the model has spoken before; `tools` the names it may call, `sought` those that it has searched for, which is no
+    word of the script's: a tool that the program shows only to a search is searched for first.
     """
 
     model: str
@@ -83,6 +85,14 @@ class Seen:
     spoken: int
     tools: list[str]
     body: dict[str, Any]
+    sought: tuple[str, ...] = ()
+
+    @property
+    def searches(self) -> bool:
+        """Whether it can search for tools of our server."""
+        return any(
+            tool.get("type") == SEARCH and "interlock" in tool["description"] for tool in self.body.get("tools", [])
+        )
 
     @property
     def prompt(self) -> str:
@@ -175,6 +185,9 @@ class Endpoint:
         return script[seen.spoken] if seen.spoken < len(script) else say("done")
 
 
+SEARCH = "tool_search"
+"""With which Codex finds the tools of MCP servers; it shows a model none of them before."""
+
 GEMINI = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "privacy": {"usageStatisticsEnabled": False},
@@ -183,7 +196,7 @@ GEMINI = {
 }
 
 CODEX = """\
-model = "gpt-5.4"
+model = "gpt-5.5"
 model_provider = "scripted"
 check_for_update_on_startup = false
 [features]
@@ -262,7 +275,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if move.tool is not None:
             name = next((one for one in seen.tools if one == move.tool or one.endswith(f"_{move.tool}")), None)
-            move = say(f"no tool {move.tool}") if name is None else Move(tool=name, arguments=move.arguments)
+            if name is None and seen.searches and move.tool not in seen.sought:
+                move = Move(tool=SEARCH, arguments={"query": move.tool})
+            else:
+                move = say(f"no tool {move.tool}") if name is None else Move(tool=name, arguments=move.arguments)
         events = spell(move, body)
         if body.get("stream"):
             self._stream(events[1])
@@ -308,10 +324,14 @@ def _anthropic_seen(model: str, body: dict[str, Any]) -> Seen:
 
 
 def _openai_seen(model: str, body: dict[str, Any]) -> Seen:
-    prompts, results, spoken = [], [], 0
+    prompts, results, spoken, sought = [], [], 0, []
     for item in body.get("input", []):
         kind = item.get("type", "message")
-        if kind in ("function_call", "custom_tool_call", "local_shell_call"):
+        if kind == f"{SEARCH}_call":
+            sought.append(item["arguments"]["query"])
+        elif kind == f"{SEARCH}_output":
+            continue
+        elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
             spoken += 1
         elif kind.endswith("_output"):
             results.append(_words(item.get("output")))
@@ -319,12 +339,13 @@ def _openai_seen(model: str, body: dict[str, Any]) -> Seen:
             spoken += 1
         elif kind == "message":
             prompts.append(_words(item.get("content")))
-    return Seen(model, prompts, results, spoken, list(_openai_tools(body)), body)
+    return Seen(model, prompts, results, spoken, list(_openai_tools(body)), body, tuple(sought))
 
 
 def _openai_tools(body: dict[str, Any]) -> Iterator[str]:
     """Names, with the namespace in front where there is one: `interlock/task_claim`."""
-    for tool in body.get("tools", []):
+    found = [item["tools"] for item in body.get("input", []) if item.get("type") == f"{SEARCH}_output"]
+    for tool in itertools.chain(body.get("tools", []), *found):
         if tool.get("type") == "namespace":
             for one in tool.get("tools", []):
                 yield f"{tool['name']}/_{one['name']}"
@@ -372,6 +393,10 @@ def _openai(move: Move, body: dict[str, Any]) -> list[Any]:
                 "input": move.arguments["input"], "status": "completed"}  # fmt: skip
         begun: dict[str, Any] = {**item, "input": ""}
         spoken: list[Any] = []
+    elif move.tool == SEARCH:
+        item = {"type": f"{SEARCH}_call", "id": "ts_1", "call_id": f"call_{uuid4().hex[:12]}", "execution": "client",
+                "arguments": move.arguments, "status": "completed"}  # fmt: skip
+        begun, spoken = item, []
     elif move.tool is not None:
         namespace, _, name = move.tool.rpartition("/_")
         item = {"type": "function_call", "id": "fc_1", "call_id": f"call_{uuid4().hex[:12]}", "name": name,

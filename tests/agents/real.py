@@ -18,11 +18,14 @@ from tests.agents.endpoint import Endpoint, Move, Seen, call
 SECONDS = 600.0  # of a test: what these programs take on a busy machine is not ours to know
 
 
-def enter(monkeypatch: pytest.MonkeyPatch, home: Path, name: str, endpoint: Endpoint, model: str) -> None:
-    """From now on, `agent: <name>` is the real program, and its model is `model` of the endpoint."""
+def enter(
+    monkeypatch: pytest.MonkeyPatch, home: Path, name: str, endpoint: Endpoint, model: str, package: str = ""
+) -> None:
+    """From now on, `agent: <name>` is the real program, as that pin (the one of its name) has it, and its model is
+    `model` of the endpoint."""
     home.mkdir(exist_ok=True)
     # Its programs first; node is found where it was.
-    monkeypatch.setenv("PATH", pinned.programs(name), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", pinned.programs(package or name), prepend=os.pathsep)
     # Codex makes nothing executable below the system's directory for temporary files, and says so each time.
     monkeypatch.setenv("HOME", str(home))
     for proxy in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):

@@ -16,7 +16,7 @@ from interlock.agents.acp.agent import AcpAgent, LaunchSpec
 from interlock.agents.acp.session import AcpSession
 from interlock.agents.capacity import Limit
 from interlock.agents.session import Permission, Turn, Update
-from interlock.errors import AgentError, InvalidRequest, NoCapacity
+from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity
 from tests.agents.conftest import Stage, allow, echo_server
 from tests.waiting import until
 
@@ -106,17 +106,19 @@ def test_a_model_is_chosen_by_option_argument_or_variable(stage: Stage) -> None:
     assert [one["value"] for one in stage.got("option")] == ["big"]
     agent = stage.agent({"model_variable": "THE_MODEL"}, turns=[[{"say": "{env.THE_MODEL}"}]])
     assert stage.prompt("go", agent=agent, model="x").output == "x\n"
-    with pytest.raises(AgentError, match=r"no model 'huge'\. It offers: small, big"):
+    with pytest.raises(CannotStart, match=r"no model 'huge'\. It offers: small, big"):
         stage.prompt("go", agent=stage.agent(models=["small", "big"]), model="huge")
-    with pytest.raises(AgentError, match="leave out `model`"):
+    with pytest.raises(CannotStart, match="leave out `model`"):
         stage.prompt("go", agent=stage.agent(), model="any")
 
 
-def test_a_mode_is_chosen_and_a_missing_one_refused(stage: Stage) -> None:
-    stage.prompt("go", agent=stage.agent({"mode": "auto"}, modes=["ask", "auto"]))
+def test_the_first_mode_that_is_offered_is_chosen_and_without_one_it_cannot_start(stage: Stage) -> None:
+    stage.prompt("go", agent=stage.agent({"modes": ("write", "auto")}, modes=["ask", "auto"]))
     assert [one["mode"] for one in stage.got("mode")] == ["auto"]
-    with pytest.raises(AgentError, match="no mode 'plan', only ask, auto"):
-        stage.prompt("go", agent=stage.agent({"mode": "plan"}, modes=["ask", "auto"]))
+    stage.prompt("go", agent=stage.agent({"modes": ("ask",)}, modes=["ask", "auto"]))
+    assert [one["mode"] for one in stage.got("mode")] == ["auto"], "it is in that mode"
+    with pytest.raises(CannotStart, match="no mode 'plan' or 'look', only ask, auto"):
+        stage.prompt("go", agent=stage.agent({"modes": ("plan", "look")}, modes=["ask", "auto"]))
 
 
 # Permissions

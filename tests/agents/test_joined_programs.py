@@ -140,7 +140,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 def tool(name: str, seen: Seen, move: Move) -> Move:
     """That call, as soon as our tools are offered: neither waits for its MCP servers before its first request."""
-    if any(one.endswith(f"_{move.tool}") for one in seen.tools):
+    if seen.searches or any(one.endswith(f"_{move.tool}") for one in seen.tools):
         return move
     wait = "sleep 0.5"
     return call("Bash", command=wait, description="Wait") if name == "claude" else call("exec_command", cmd=wait)
@@ -313,7 +313,7 @@ def test_a_plugin_takes_part_as_the_files_do_and_never_twice(
             assert sorted(one.name for one in project.iterdir()) == [".interlock"], "no settings of the project"
         session = ended(start("Take the next task."))
         told = [text for text in texts(endpoint.seen[-1]) if "[interlock] You are ada" in text]
-        offered = [one for one in endpoint.seen[-1].tools if one.endswith("_task_claim")]
+        offered = {one for one in endpoint.seen[-1].tools if one.endswith("_task_claim")}
     assert len(told) == 1 and told[0].count("[interlock] You are ada") == 1, "the hooks ran once"
     assert len(offered) == 1, "one server offers the tools"
     found = team.task(task.id)

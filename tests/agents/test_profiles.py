@@ -16,9 +16,11 @@ from interlock.agents import acp_registry
 from interlock.agents.acp.agent import AcpAgent
 from interlock.agents.command import HeadlessAgent
 from interlock.agents.profiles import ABILITIES, PERMISSIONS, load
-from interlock.agents.registry import agent_of, find
+from interlock.agents.programs import Origin, find, origin
+from interlock.agents.registry import agent_of
 from interlock.agents.session import McpServer, Opening, Turn, Update
 from interlock.errors import AgentError, ConfigParseError, NotFound
+from scripts import pinned
 from tests.agents.acting import acp_command
 
 
@@ -47,6 +49,35 @@ def test_four_programs_are_known_without_any_file() -> None:
         assert set(profile.modes) <= set(PERMISSIONS) and set(profile.proven) <= set(ABILITIES)
 
 
+def test_the_versions_of_adapters_that_are_pinned_are_those_that_were_tried() -> None:
+    pins = {**pinned.versions("claude"), **pinned.versions("codex"), **pinned.versions("codex-zed")}
+    for name in ("claude", "codex"):
+        for adapter in load()[name].adapters:
+            assert pins[adapter.package] in adapter.tried
+
+
+def test_the_version_of_an_agent_is_that_of_what_its_adapter_brings(tmp_path: Path) -> None:
+    packages, adapter = tmp_path / "lib" / "node_modules", load()["codex"].adapters[0]
+    own = packages / adapter.package
+    program(tmp_path / "bin", "other")
+    (own / "dist").mkdir(parents=True)
+    program(own / "dist", "index.js")
+    (tmp_path / "bin" / "codex-acp").symlink_to(own / "dist" / "index.js")
+    start = str(tmp_path / "bin" / "codex-acp")
+    assert origin(start, (adapter,)) is None, "a program that says of no package"
+    (own / "package.json").write_text(json.dumps({"name": adapter.package, "version": "9.9.9"}))
+    assert origin(start, (adapter,)) == Origin(adapter.package, "9.9.9", None, False)
+    brought = packages / "@openai" / "codex"
+    for place, version in ((brought, "0.170.0"), (own / "node_modules" / "@openai" / "codex", "0.166.0")):
+        place.mkdir(parents=True)
+        (place / "package.json").write_text(json.dumps({"name": "@openai/codex", "version": version}))
+        assert origin(start, (adapter,)) == Origin(adapter.package, "9.9.9", version, False)
+    (own / "package.json").write_text(json.dumps({"name": adapter.package, "version": adapter.tried[0]}))
+    found = origin(start, load()["codex"].adapters)
+    assert found is not None and found.tried and found.brings == "0.166.0"
+    assert origin(str(tmp_path / "bin" / "other"), (adapter,)) is None
+
+
 def test_a_file_in_the_home_adds_agents_and_changes_single_keys(tmp_path: Path) -> None:
     home = written(tmp_path / "home", 'mine.acp = ["my-agent"]\n[claude]\nlogin = "Ask Ada for the key."\n')
     found = load(home)
@@ -62,6 +93,8 @@ def test_a_file_in_the_home_adds_agents_and_changes_single_keys(tmp_path: Path) 
         ("[mine]\nacp = ['x']\nenvironmnt = []", r"environmnt of \[mine\] is not known, did you mean 'environment'"),
         ("[mine]\nacp = ['x']\nenvironment = ['a b']", "'a b', which is not the name of a variable"),
         ("[mine]\nacp = ['x']\nvariables = {INTERLOCK_HOME = '/'}", "INTERLOCK_HOME, which is Interlock's own"),
+        ("[mine]\nacp = ['x']\nmodes = {ask = 1}", r"modes of \[mine\] must be"),
+        ("[mine]\nacp = ['x']\n[[mine.adapters]]\nbrings = 'x'", r"adapters of \[mine\]"),
         ("[mine]\nacp = ['x']\nmodes = {all = 'y'}", "'all'; there are ask, workspace, read-only, unattended"),
         ("[mine]\nacp = ['x']\n[[mine.limits]]\npattern = '('", "no regular expression"),
         ("[mine]\nacp = ['x']\n[[mine.limits]]\npattern = 'x'\nafter = 'soon'", "no number of seconds"),

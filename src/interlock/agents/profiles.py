@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from interlock.agents import acp_registry
 from interlock.agents.capacity import Limit
@@ -58,6 +58,24 @@ def _one_of(choices: tuple[str, ...]) -> AfterValidator:
 Text = Annotated[str, AfterValidator(_text)]
 Variable = Annotated[str, AfterValidator(_variable)]
 PermissionName = Annotated[str, _one_of(PERMISSIONS)]
+Modes = Annotated[tuple[Text, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
+
+
+class Adapter(BaseModel):
+    """An npm package whose program speaks ACP for the agent program.
+
+    * `package`: its name.
+    * `brings`: the package with the agent's own program that it depends on and drives, empty where that is built in;
+      `version_key`: the key of that one's `package.json` with the program's version.
+    * `tried`: the versions of `package` that Interlock's own tests were run with.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    package: Text
+    brings: Text | None = None
+    version_key: Text = "version"
+    tried: tuple[Text, ...] = ()
 
 
 class AgentProfile(BaseModel):
@@ -74,13 +92,14 @@ class AgentProfile(BaseModel):
     * `models`: what it calls the classes haiku, sonnet and opus, for what chooses a model by itself; a class that is
       not named here is its own default.
     * `environment`: names of the user's variables that it may see. `variables`: what is set for it.
-    * `modes`: for each of ask, workspace, read-only and unattended the ACP session mode; `headless_modes` likewise the
-      arguments.
+    * `modes`: for each of ask, workspace, read-only and unattended the ACP session mode, or several, of which the first
+      that is offered is taken; `headless_modes` likewise the arguments.
+    * `adapters`: the packages that `acp` is known to come from; none where the agent's own program speaks ACP.
     * `usage`: in whose way it keeps account of what its sessions use (`usage.py`); only an agent over ACP with it, or
       one that tells it over ACP, can be held to a limit of tokens.
     * `helpers`: programs that it starts on Linux, with what comes of it where one is missing, and what to do.
     * `limits`: how it says that it cannot work now. `install`, `login`: what a person has to do.
-    * `proven`: what Interlock's own tests show with the real program.
+    * `proven`: what Interlock's own tests show with the real program, of an adapter in a version that was tried.
     * `listed`: that it comes from the ACP registry.
     """
 
@@ -99,7 +118,8 @@ class AgentProfile(BaseModel):
     model_arguments: tuple[Text, ...] = ()
     model_variable: Text = ""
     models: Mapping[Annotated[str, _one_of(MODEL_CLASSES)], Text] = {}
-    modes: Mapping[PermissionName, Text] = {}
+    modes: Mapping[PermissionName, Modes] = {}
+    adapters: tuple[Adapter, ...] = ()
     headless_model: tuple[Text, ...] = ()
     headless_mcp: tuple[Text, ...] = ()
     headless_modes: Mapping[PermissionName, tuple[Text, ...]] = {}

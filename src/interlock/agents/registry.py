@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from typing import Any, Literal, Protocol
 from interlock.agents.acp_registry import NPM
 from interlock.agents.command import CommandAgent, HeadlessAgent
 from interlock.agents.profiles import FILE, AgentProfile, load
+from interlock.agents.programs import find, origin
 from interlock.agents.session import Agent
 from interlock.errors import AgentError
 from interlock.model.json import Json
@@ -25,17 +25,6 @@ from interlock.model.team import Member
 VERSION_SECONDS = 20.0
 """How long a program may take to tell its version; some need four seconds."""
 _VERSION = re.compile(r"(?<!\d)\d+(\.\d+)+[0-9A-Za-z.+-]*")
-# Where npm puts programs that are installed for everybody or for one user, and may not be on PATH.
-_PLACES = (
-    "~/.npm-global/bin",
-    "~/.local/bin",
-    "~/.claude/local",
-    "~/.opencode/bin",
-    "/usr/local/bin",
-    "/opt/homebrew/bin",
-)
-
-
 NEEDED = ("session", "prompt", "mcp")
 """Without these a program cannot take part."""
 
@@ -68,10 +57,11 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """One kind of agent. `how` is None where nothing of it is installed, `path` what is started; `version` its own
-    program's, None where that does not say. `own` is true for a profile of the user's, `listed` for one of the ACP
-    registry. `proven` is what Interlock's own tests show with the real program. `lacks` says what does not work here
-    for want of a helper."""
+    """One kind of agent. `how` is None where nothing of it is installed, `path` what is started; `adapter` the package
+    that comes from and its version, None where the agent's own program is started; `version` that of the agent's own
+    program that is driven, which an adapter may bring along, None where it is not known. `own` is true for a profile of
+    the user's, `listed` for one of the ACP registry. `proven` is what Interlock's own tests show with the real program
+    in this version of its adapter. `lacks` says what does not work here for want of a helper."""
 
     name: str
     title: str
@@ -83,6 +73,7 @@ class AgentInfo:
     proven: tuple[str, ...]
     lacks: str | None = None
     listed: bool = False
+    adapter: str | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,6 +86,7 @@ class CheckedAgent:
     abilities: dict[str, bool | None]
     details: dict[str, str]
     seconds: float
+    adapter: str | None = None
 
     @property
     def works(self) -> bool:
@@ -183,24 +175,29 @@ class AgentRegistry:
 
     def _info(self, profile: AgentProfile, ours: bool) -> AgentInfo:
         found = Installation.find(profile, os.environ)
-        version = None
-        if found.program:
-            try:
-                ran = subprocess.run(
-                    [found.program, "--version"],
-                    env=dict(os.environ),
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=VERSION_SECONDS,
-                )
-                said = _VERSION.search(ran.stdout.decode("utf-8", "replace"))
-                version = said[0] if said and ran.returncode == 0 else None
-            except (OSError, subprocess.TimeoutExpired):
-                pass
+        came = origin(found.start, profile.adapters) if found.how == "acp" and found.start else None
+        adapted = found.how == "acp" and bool(profile.adapters)
+        version = came.brings if came else None
+        if found.program and not adapted:
+            version = _asked(found.program)
         return AgentInfo(
             profile.name, profile.title, found.how, found.start, version, profile.install,
-            not ours and not profile.listed, profile.proven, lacks(profile, os.environ), profile.listed,
+            not ours and not profile.listed, profile.proven if not adapted or (came and came.tried) else (),
+            lacks(profile, os.environ), profile.listed, f"{came.package} {came.version}" if came else None,
         )  # fmt: skip
+
+
+def _asked(program: str) -> str | None:
+    """The version that a program tells; None where it tells none."""
+    try:
+        ran = subprocess.run(
+            [program, "--version"], env=dict(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=VERSION_SECONDS,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = _VERSION.search(ran.stdout.decode("utf-8", "replace"))
+    return said[0] if said and ran.returncode == 0 else None
 
 
 def agent_of(profile: AgentProfile, permissions: str | None, environment: Mapping[str, str]) -> Agent:
@@ -226,7 +223,7 @@ def agent_of(profile: AgentProfile, permissions: str | None, environment: Mappin
         variables=profile.variables,
         model_arguments=profile.model_arguments,
         model_variable=profile.model_variable or None,
-        mode=profile.modes.get(wanted),
+        modes=profile.modes.get(wanted, ()),
         limits=profile.limits,
         usage=profile.usage,
         path=beside,
@@ -274,49 +271,3 @@ def lacks(profile: AgentProfile, environment: Mapping[str, str]) -> str | None:
     search = environment.get("PATH", os.defpath)
     missing = [(name, what) for name, what in profile.helpers.items() if shutil.which(name, path=search) is None]
     return "; ".join(f"{profile.title} does not find {name}: {what}" for name, what in missing) or None
-
-
-def find(program: str, environment: Mapping[str, str]) -> str | None:
-    """The path of a program, along PATH and in the usual places of npm; a path stands for itself, and `npm:PACKAGE` for
-    the program of a package that is installed for everybody or for one user."""
-    if program.startswith(NPM):
-        return _of_package(program.removeprefix(NPM), environment)
-    program = os.path.expanduser(program)
-    found = shutil.which(program, path=environment.get("PATH", os.defpath))
-    if found is not None or "/" in program:
-        return os.path.abspath(found) if found else None
-    return shutil.which(program, path=os.pathsep.join(_npm_places(environment)))
-
-
-def _npm_places(environment: Mapping[str, str]) -> list[str]:
-    prefix = environment.get("NPM_CONFIG_PREFIX") or environment.get("npm_config_prefix") or _npm_prefix()
-    places = [os.path.join(prefix, "bin")] if prefix else []
-    return [*places, *map(os.path.expanduser, _PLACES)]
-
-
-def _of_package(package: str, environment: Mapping[str, str]) -> str | None:
-    """The program of an npm package, which may be called otherwise: as the package itself says."""
-    own = package.rpartition("/")[2]
-    for directory in [*environment.get("PATH", os.defpath).split(os.pathsep), *_npm_places(environment)]:
-        try:
-            with open(os.path.join(directory, "..", "lib", "node_modules", package, "package.json"), "rb") as file:
-                programs = json.loads(file.read(1_048_576)).get("bin")
-        except (OSError, ValueError, AttributeError):
-            continue
-        names = [own] if isinstance(programs, str) else list(programs or ())
-        for name in sorted(names, key=lambda one: one != own):
-            if (found := shutil.which(os.path.basename(name), path=directory)) is not None:
-                return os.path.abspath(found)
-    return None
-
-
-def _npm_prefix() -> str | None:
-    try:
-        with open(os.path.expanduser("~/.npmrc"), encoding="utf-8") as file:
-            for line in file.read(65_536).splitlines():
-                name, _, value = line.partition("=")
-                if name.strip() == "prefix":
-                    return value.strip()
-    except (OSError, ValueError):
-        pass
-    return None

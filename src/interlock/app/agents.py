@@ -69,7 +69,8 @@ class AgentVerbs(HomeBase):
         # In a home of its own: nobody else works on its team, and what a kill leaves of it is no team of this one.
         place = os.path.join(self.path, f"{app.running.CHECKING}{os.urandom(3).hex()}")
         try:
-            os.makedirs(place, mode=0o700)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)  # `makedirs` would give it to all.
+            os.mkdir(place, 0o700)
             assert self._open_home is not None  # whoever gave us agents did that, too
             with locked_directory(place), self._open_home(place) as home:
                 team = home.create_team("agent-check")
@@ -81,7 +82,7 @@ class AgentVerbs(HomeBase):
             app.running.rmtree(place, ignore_errors=True)
         info = hire.info
         result = programs.registry.CheckedAgent(
-            info.version, info.how, task.created_at, found.abilities, found.details, found.seconds
+            info.version, info.how, task.created_at, found.abilities, found.details, found.seconds, info.adapter
         )
         if found.abilities.get("session"):
             path = os.path.join(self.path, CHECKED)
@@ -147,7 +148,11 @@ def _summary(
     info: app.running.AgentInfo, checked: programs.registry.CheckedAgent | None
 ) -> programs.registry.AgentSummary:
     """An agent with what is known of it. A check of another version, or of another way of starting it, is of no use."""
-    if checked is not None and (checked.version, checked.how) != (info.version, info.how):
+    if checked is not None and (checked.version, checked.how, checked.adapter) != (
+        info.version,
+        info.how,
+        info.adapter,
+    ):
         checked = None
     proven = info.proven if info.how == "acp" else ()
     seen = checked.abilities if checked is not None else {}

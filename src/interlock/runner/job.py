@@ -120,7 +120,8 @@ def for_mail(
     workdir = context.workdir
     if not shared:  # The tasks have worktrees of their own: the user's files are not its place.
         workdir = os.path.join(workspace.directory, "desks", member.name)
-        os.makedirs(workdir, mode=0o700, exist_ok=True)
+        for place in (os.path.dirname(workdir), workdir):  # `makedirs` would give the first to all.
+            os.makedirs(place, mode=0o700, exist_ok=True)
     job, _ = _job(context, member, caller, settings, names=(*(member.env or ()), *needed), own={}, workdir=workdir)
     return replace(job, prompt=prompt, log=workspace.member_log_path(member.name), permit=permit, resume=resume)
 

@@ -69,6 +69,52 @@ def test_the_list_shows_what_is_installed_and_how_to_install_the_rest(
     assert "untested" in text and "NOT INSTALLED" in text and "agents check NAME" in text
 
 
+def test_only_what_was_tried_is_proven_and_the_version_is_that_of_what_is_driven(
+    interlock: Interlock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    package, brought = (
+        tmp_path / "lib" / "node_modules" / one for one in ("@agentclientprotocol/codex-acp", "@openai/codex")
+    )
+    for place in (tmp_path / "bin", package, brought):
+        place.mkdir(parents=True)
+    for file, says in ((package / "index.js", "adapter"), (tmp_path / "bin" / "codex", "codex-cli 0.171.0")):
+        file.write_text(f"#!/bin/sh\necho {says}\n")
+        file.chmod(0o755)
+    (brought / "package.json").write_text('{"name": "@openai/codex", "version": "0.166.0"}')
+    (tmp_path / "bin" / "codex-acp").symlink_to(package / "index.js")
+
+    def codex(**about: str) -> tuple[Any, str]:
+        (package / "package.json").write_text(json.dumps(about))
+        text = next(line for line in interlock("agents", "list").out.splitlines() if line.startswith("codex "))
+        return one(interlock("--json", "agents", "list").json, "codex"), text
+
+    tried, text = codex(name="@agentclientprotocol/codex-acp", version="2.6.0")
+    assert (tried["tested"], tried["version"], tried["adapter"]) == (
+        "proven", "0.166.0", "@agentclientprotocol/codex-acp 2.6.0",
+    )  # fmt: skip
+    assert text.split()[1:6] == ["codex-acp", "2.6.0", "(ACP)", "codex", "0.166.0"] and "resume" in text
+    newer, text = codex(name="@agentclientprotocol/codex-acp", version="2.7.0")
+    assert (newer["tested"], newer["guarantees"], newer["version"]) == ("untested", [], "0.166.0")
+    other, text = codex(name="somebody-elses", version="2.6.0")
+    assert (other["tested"], other["version"], other["adapter"]) == ("untested", None, None)
+    assert text.split()[1:5] == ["codex-acp", "(ACP)", "codex", "unknown"]
+
+
+def test_a_home_that_a_check_makes_is_its_owners_alone(
+    interlock: Interlock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = Path(os.environ["INTERLOCK_HOME"])
+    shutil.rmtree(home, ignore_errors=True)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "claude-agent-acp").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "bin" / "claude-agent-acp").chmod(0o755)
+    assert "cannot take part" in interlock("agents", "check", "claude").out
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.long
 def test_a_check_says_what_worked_and_the_list_remembers_it(interlock: Interlock, tmp_path: Path) -> None:
     profile(play(tmp_path, turns=GOOD, state=str(tmp_path / "state"), can=["load"]))

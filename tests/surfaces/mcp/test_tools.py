@@ -35,7 +35,10 @@ def test_an_agent_that_is_led_through_a_workflow_has_its_tools_instead_of_those_
 def test_what_travels_with_every_request_of_a_driven_agent_is_small() -> None:
     shown = [listed(tool, driven=True) for tool in visible(False, driven=True)]
     assert {tool.name for tool in shown} == {"task_update", "task_complete", "send_message", "read_inbox", "ask_human"}
-    assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in shown]).encode()) <= 1200
+    told = [tool.model_dump(by_alias=True, exclude_none=True) for tool in shown]
+    # That a program is to show it at once is told to the program, and not to its model.
+    assert [tool.pop("_meta") for tool in told] == [{"anthropic/alwaysLoad": True}] * len(told)
+    assert len(json.dumps(told).encode()) <= 1200
     for tool in shown:
         whole = TOOLS[tool.name].schema["properties"]
         for name, schema in tool.input_schema["properties"].items():

@@ -46,8 +46,12 @@ from interlock.version import __version__
 START_SECONDS = 90.0
 """How long a program may take until its session is open; `npx` may have to fetch it first."""
 
-_META: dict[str, Any] = {"claudeCode": {"emitRawSDKMessages": [{"type": "system", "subtype": "api_retry"}]}}
-"""Asks Claude Code to tell when it waits for its provider; others take no notice."""
+_META: dict[str, Any] = {
+    "claudeCode": {"emitRawSDKMessages": [{"type": "system", "subtype": "api_retry"}]},
+    "mcpStartupAwaitTimeoutMs": 60_000,
+}
+"""Asks Claude Code to tell when it waits for its provider, and Codex to open a session only when its MCP servers have
+started, without whose tools it would begin its first turn. Others take no notice."""
 
 ERRORS_KEPT = 4096  # bytes of what a program prints beside the protocol, for messages
 
@@ -58,16 +62,16 @@ class LaunchSpec:
 
     `argv` is the program and its arguments, `{model}` in them is filled in; an argument list of `model_arguments` is
     added only where a model is asked for. `model_variable` is set to it. Without either, the model is chosen through
-    the session's own option. `variables` are set unless the environment sets them. `mode` is the session mode to
-    choose. `usage` is how it keeps account (`usage.KINDS`), if that is known. `path` is a directory, beside PATH, its
-    own programs are in; `install` and `login` say what a person has to do.
+    the session's own option. `variables` are set unless the environment sets them. Of the session modes `modes`, the
+    first that is offered is chosen. `usage` is how it keeps account (`usage.KINDS`), if that is known. `path` is a
+    directory, beside PATH, its own programs are in; `install` and `login` say what a person has to do.
     """
 
     argv: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
     model_arguments: tuple[str, ...] = ()
     model_variable: str | None = None
-    mode: str | None = None
+    modes: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
     usage: str = ""
     path: str | None = None
@@ -97,7 +101,8 @@ class AcpAgent:
 
         Raises:
             NoCapacity: it is not logged in, or has hit a limit.
-            AgentError: it is missing, or did not get as far as a session; nothing is left running.
+            CannotStart: it is missing, or offers nothing of what its profile or the member asks for.
+            AgentError: it did not get as far as a session; nothing is left running.
         """
         session, wanted = await self._start(opening)
         try:
@@ -170,7 +175,7 @@ class AcpAgent:
             client_info=Implementation(name="interlock", title="Interlock", version=__version__),
         )
         if about.protocol_version != PROTOCOL_VERSION:
-            raise AgentError(
+            raise CannotStart(
                 f"{self.name} speaks version {about.protocol_version} of ACP, Interlock version {PROTOCOL_VERSION}: "
                 "update whichever is older.",
                 agent=self.name,
@@ -207,21 +212,24 @@ class AcpAgent:
         return None
 
     async def _choose_mode(self, session: AcpSession, opened: Any) -> None:
-        mode, modes = self._manner.mode, opened.modes
-        if mode is None or modes is None or modes.current_mode_id == mode:
+        wanted, modes = self._manner.modes, opened.modes
+        if not wanted or modes is None:
             return
         offered = [one.id for one in modes.available_modes]
-        if mode not in offered:
-            raise AgentError(
-                f"{self.name} offers no mode {mode!r}, only {', '.join(offered)}: correct `modes` in its profile.",
+        mode = next((one for one in wanted if one in offered), None)
+        if mode is None:
+            raise CannotStart(
+                f"{self.name} offers no mode {' or '.join(map(repr, wanted))}, only {', '.join(offered)}: correct "
+                "`modes` in its profile.",
                 agent=self.name,
             )
-        await session.connection.set_session_mode(session_id=str(session.agent_session), mode_id=mode)
+        if mode != modes.current_mode_id:
+            await session.connection.set_session_mode(session_id=str(session.agent_session), mode_id=mode)
 
     async def _choose_model(self, session: AcpSession, opened: Any, model: str) -> None:
         option = next((one for one in opened.config_options or [] if one.category == "model"), None)
         if option is None or option.type != "select":
-            raise AgentError(
+            raise CannotStart(
                 f"{self.name} lets nobody choose its model here: leave out `model`, or choose it in its own settings.",
                 agent=self.name,
             )
@@ -231,7 +239,7 @@ class AcpAgent:
         value = next((value for value, name in choices.items() if wanted in (value.casefold(), name.casefold())), None)
         if value is None:
             offered = ", ".join(choices)
-            raise AgentError(f"{self.name} has no model {model!r}. It offers: {offered}.", agent=self.name)
+            raise CannotStart(f"{self.name} has no model {model!r}. It offers: {offered}.", agent=self.name)
         if value != option.current_value:
             id = str(session.agent_session)
             await session.connection.set_config_option(config_id=option.id, session_id=id, value=value)
@@ -242,7 +250,7 @@ class AcpAgent:
             program, *arguments = server.command
             return McpServerStdio(name=server.name, command=program, args=arguments, env=variables)
         if not can.http:
-            raise AgentError(
+            raise CannotStart(
                 f"{self.name} cannot reach MCP servers over HTTP: give it {server.name} as a program on stdio.",
                 agent=self.name,
             )

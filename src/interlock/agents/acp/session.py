@@ -152,15 +152,15 @@ class AcpSession:
                 await self._put_away()
 
     async def request_permission(
-        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **meta: Any
     ) -> RequestPermissionResponse:
-        """The agent asks; called by the package."""
+        """The agent asks; called by the package. `meta` is the request's own `_meta`."""
         answer: list[str | None] = [None]
-        stop = self._stop
-        if stop is None or stop.is_set():
+        stop, speech = self._stop, self._speech
+        if stop is None or stop.is_set() or speech is None:
             return permission_answer(None)
         self._asked += 1
-        permission = read_permission(self._asked, tool_call, options, self._opening)
+        permission = read_permission(self._asked, tool_call, options, self._opening, speech.about(tool_call, meta))
 
         async def ask(group: anyio.abc.TaskGroup) -> None:
             try:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +53,7 @@ class Speech:
         )
         self._thought = Output(log=None, secrets=opening.secrets, limit=0)
         self._tools: dict[str, Json] = {}
+        self._servers: dict[str, str] = {}
         self._speaking: tuple[str, object] | None = None
         self._open_line = False
 
@@ -77,6 +79,12 @@ class Speech:
                 self._tool(update)
             case "usage_update":
                 self._usage(update)
+
+    def about(self, call: ToolCallUpdate, meta: Mapping[str, Any]) -> Told:
+        """What it has said before of the tool call that a permission request with that `_meta` is about."""
+        id = str(call.tool_call_id)[:TITLE_CHARS]
+        server = self._servers.get(id) if meta.get("is_mcp_tool_approval") is True else None
+        return Told(str(self._tools.get(id, {}).get("title", "")), server)
 
     def finish(self) -> None:
         """The turn is over: hand on what was held back."""
@@ -150,6 +158,9 @@ class Speech:
         self._end_line()
         if len(self._tools) < TOOLS_KEPT:
             self._tools[id] = now
+            raw = update.get("rawInput")
+            if _is_true(update.get("_meta"), "is_mcp_tool_call") and isinstance(raw, dict):
+                self._servers.setdefault(id, str(raw.get("server")))
         self._tell(Update("tool", str(now["title"]), now))
 
     def _usage(self, update: Mapping[str, Any]) -> None:
@@ -200,18 +211,29 @@ _LONGEST = 10_000
 _MANY = 100
 
 
-def read_permission(number: int, call: ToolCallUpdate, options: list[PermissionOption], opening: Opening) -> Permission:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent said of a tool call before it asked: the title, and the MCP server whose tool it is. Codex names
+    neither in what it asks."""
+
+    title: str
+    server: str | None
+
+
+def read_permission(
+    number: int, call: ToolCallUpdate, options: list[PermissionOption], opening: Opening, told: Told
+) -> Permission:
     """What the session's `number`th request asks; secrets are blanked in all of it."""
     places = [{"path": one.path} for one in call.locations or []]
     data = call.model_dump(mode="json", by_alias=True, exclude_none=True, include={"raw_input", "content"})
     return Permission(
         id=f"{number}:{call.tool_call_id}",
-        title=blanked(call.title or call.kind or "something", opening.secrets)[:TITLE_CHARS],
+        title=blanked(call.title or told.title or call.kind or "something", opening.secrets)[:TITLE_CHARS],
         kind=call.kind or "other",
         choices=tuple(PermissionChoice(one.option_id, one.name, one.kind) for one in options),
         paths=paths(places, opening),
         data=_blanked(data, opening.secrets),
-        server=_server(call),
+        server=told.server or _server(call),
         tool=str(call.tool_call_id)[:TITLE_CHARS],
     )
 
@@ -237,6 +259,10 @@ def _server(call: ToolCallUpdate) -> str | None:
         if found is not None:
             return found["server"]
     return None
+
+
+def _is_true(meta: object, name: str) -> bool:
+    return isinstance(meta, Mapping) and meta.get(name) is True
 
 
 def _blanked(value: Any, secrets: tuple[str, ...]) -> Any:

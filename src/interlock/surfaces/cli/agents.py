@@ -39,7 +39,7 @@ def list_(call: Call) -> None:
         [
             words.strong(one.info.name),
             _driven(one),
-            words.clean(f"{one.info.name} {one.info.version}" if one.info.version else ""),
+            words.clean(f"{one.info.name} {one.info.version or 'unknown'}"),
             one.tested,
             words.clean(" ".join(one.guarantees)),
         ]
@@ -120,8 +120,9 @@ def check(call: Call, name: str | None, model: str | None) -> int:
 
 def _driven(one: app.running.AgentSummary) -> str:
     """The program that is started, which may be an adapter with a copy of the agent's own program."""
-    path, how = one.info.path or "", one.info.how
-    return f"{words.clean(os.path.basename(path))} (ACP)" if how == "acp" else HOW[how]
+    path, how = os.path.basename(one.info.path or ""), one.info.how
+    version = f" {one.info.adapter.rpartition(' ')[2]}" if one.info.adapter else ""
+    return f"{words.clean(path + version)} (ACP)" if how == "acp" else HOW[how]
 
 
 @verb("join", example="interlock join --team alpha-squad --name ada --agent claude")

@@ -55,6 +55,9 @@ OTHER_TOOLS: dict[str, tuple[str, Json]] = {
 }  # fmt: skip
 """Tools of OpenClaw that have another name here, and what they stand for."""
 
+ALWAYS_LOADED: Json = {"anthropic/alwaysLoad": True}
+"""Has Claude Code show a tool at once; behind its search for tools, which stays on, are those of other servers."""
+
 Context = ServerRequestContext[Any, Any]
 
 
@@ -264,4 +267,5 @@ def listed(tool: McpTool, driven: bool = False) -> ListedTool:
         description=tool.summary if brief else tool.description,
         input_schema=tool.brief if brief else tool.schema,
         annotations=ToolAnnotations(read_only_hint=True) if tool.reads else None,
+        _meta=ALWAYS_LOADED if driven else None,
     )
