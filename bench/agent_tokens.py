@@ -1,8 +1,9 @@
 """What Interlock costs an agent that the runner drives: tokens at its model's endpoint, over a task of three requests.
 
 Each program of npm that is installed (`make programs`) does one task with a scripted model: a look at its directory,
-`task_complete`, and the last word; Codex looks for our tools first, in a fourth request. Counted is what is Interlock's own in each request body, at four bytes a token:
-tools, instructions, prompts and results. All of it travels again with every request.
+`task_complete`, and the last word; Codex looks for our tools first, in a fourth request. Counted is what is Interlock's
+own in each request body, at four bytes a token: tools, instructions, prompts and results. All of it travels again with
+every request.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class Seen:
     """One request as its model sees it.
 
     `prompts` are the user's texts, oldest first, with what hooks add; `results` the answers of tools; `spoken` how
-    often the model has spoken before; `tools` the names it may call, `sought` those that it has searched for, which is no
-    word of the script's: a tool that the program shows only to a search is searched for first.
+    often the model has spoken before; `tools` the names it may call. `sought` are those that it has searched for, since
+    the program shows them only then; the script knows nothing of it.
     """
 
     model: str

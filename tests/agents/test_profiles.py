@@ -16,7 +16,7 @@ from interlock.agents import acp_registry
 from interlock.agents.acp.agent import AcpAgent
 from interlock.agents.command import HeadlessAgent
 from interlock.agents.profiles import ABILITIES, PERMISSIONS, load
-from interlock.agents.programs import Origin, find, origin
+from interlock.agents.programs import InstalledAdapter, adapter_at, find
 from interlock.agents.registry import agent_of
 from interlock.agents.session import McpServer, Opening, Turn, Update
 from interlock.errors import AgentError, ConfigParseError, NotFound
@@ -64,18 +64,18 @@ def test_the_version_of_an_agent_is_that_of_what_its_adapter_brings(tmp_path: Pa
     program(own / "dist", "index.js")
     (tmp_path / "bin" / "codex-acp").symlink_to(own / "dist" / "index.js")
     start = str(tmp_path / "bin" / "codex-acp")
-    assert origin(start, (adapter,)) is None, "a program that says of no package"
+    assert adapter_at(start, (adapter,)) is None, "a program that says of no package"
     (own / "package.json").write_text(json.dumps({"name": adapter.package, "version": "9.9.9"}))
-    assert origin(start, (adapter,)) == Origin(adapter.package, "9.9.9", None, False)
+    assert adapter_at(start, (adapter,)) == InstalledAdapter(adapter.package, "9.9.9", None, False)
     brought = packages / "@openai" / "codex"
     for place, version in ((brought, "0.170.0"), (own / "node_modules" / "@openai" / "codex", "0.166.0")):
         place.mkdir(parents=True)
         (place / "package.json").write_text(json.dumps({"name": "@openai/codex", "version": version}))
-        assert origin(start, (adapter,)) == Origin(adapter.package, "9.9.9", version, False)
+        assert adapter_at(start, (adapter,)) == InstalledAdapter(adapter.package, "9.9.9", version, False)
     (own / "package.json").write_text(json.dumps({"name": adapter.package, "version": adapter.tried[0]}))
-    found = origin(start, load()["codex"].adapters)
+    found = adapter_at(start, load()["codex"].adapters)
     assert found is not None and found.tried and found.brings == "0.166.0"
-    assert origin(str(tmp_path / "bin" / "other"), (adapter,)) is None
+    assert adapter_at(str(tmp_path / "bin" / "other"), (adapter,)) is None
 
 
 def test_a_file_in_the_home_adds_agents_and_changes_single_keys(tmp_path: Path) -> None:

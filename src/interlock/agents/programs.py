@@ -25,7 +25,7 @@ _LARGEST = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class InstalledAdapter:
     """The package that a program comes from, with its version; `brings` is the version of the agent's own program that
     it drives, None where it does not say. `tried` is whether Interlock's own tests were run with that version."""
 
@@ -35,7 +35,7 @@ class Origin:
     tried: bool
 
 
-def origin(start: str, adapters: tuple[Adapter, ...]) -> Origin | None:
+def adapter_at(start: str, adapters: tuple[Adapter, ...]) -> InstalledAdapter | None:
     """Which of the adapters the program at `start` is; None where it comes from none of them."""
     for directory in _above(os.path.realpath(start)):
         about = _package(directory)
@@ -43,7 +43,7 @@ def origin(start: str, adapters: tuple[Adapter, ...]) -> Origin | None:
         if adapter is not None:
             version = str(about.get("version"))
             brings = _brought(directory, adapter)
-            return Origin(adapter.package, version, brings, version in adapter.tried)
+            return InstalledAdapter(adapter.package, version, brings, version in adapter.tried)
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from interlock.agents.acp_registry import NPM
 from interlock.agents.command import CommandAgent, HeadlessAgent
 from interlock.agents.profiles import FILE, AgentProfile, load
-from interlock.agents.programs import find, origin
+from interlock.agents.programs import adapter_at, find
 from interlock.agents.session import Agent
 from interlock.errors import AgentError
 from interlock.model.json import Json
@@ -175,7 +175,7 @@ class AgentRegistry:
 
     def _info(self, profile: AgentProfile, ours: bool) -> AgentInfo:
         found = Installation.find(profile, os.environ)
-        came = origin(found.start, profile.adapters) if found.how == "acp" and found.start else None
+        came = adapter_at(found.start, profile.adapters) if found.how == "acp" and found.start else None
         adapted = found.how == "acp" and bool(profile.adapters)
         version = came.brings if came else None
         if found.program and not adapted:
