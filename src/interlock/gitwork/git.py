@@ -5,7 +5,8 @@ the environment says about repositories (`GIT_DIR`, `GIT_INDEX_FILE`, …, set w
 Optional locks are off, so that looking at the user's checkout does not even refresh its index.
 
 Git starts programs that a repository's configuration names, such as filters, and an agent can name some there. So each
-git carries a run token, whoever calls it: what it starts belongs to no person, as in any other run of ours.
+git carries a run token, whoever calls it: what it starts belongs to no person, as in any other run of ours. Where the
+configuration does name some, a supervisor stands above the git, and a daemon that one of them leaves is ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
-from interlock.processes import table
+from interlock.gitwork import configured
+from interlock.processes import supervised, table
 from interlock.processes.ancestry import RUN_TOKEN
 
 ALWAYS = (
@@ -151,32 +153,47 @@ class Git:
         environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true"}
         environment |= variables or {}
         environment[RUN_TOKEN] = self._token or NOBODYS
+        # Bytes, since a carriage return in the name of a file is part of it.
+        given, argv = None if stdin is None else os.fsencode(stdin), ["git", *ALWAYS, *words]
         try:
-            process = subprocess.Popen(
-                ["git", *ALWAYS, *words],
-                cwd=self.directory,
-                env=environment,
-                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            if configured.may_start(words[0], self.directory, self._asked):
+                code, out, err = supervised.run(
+                    argv, workdir=self.directory, environment=environment, stdin=given, timeout=self.timeout
+                )
+            else:
+                code, out, err = self._alone(argv, environment, given)
         except FileNotFoundError as error:
             if not os.path.isdir(self.directory):
                 raise GitFailed(f"{self.directory} does not exist (any more).", path=self.directory) from error
             raise GitFailed("Worktrees need git, and there is no program `git` on the PATH: install it.") from error
         except OSError as error:
             raise GitFailed(f"git could not be started: {error.strerror}. Check its permissions.") from error
+        return GitOutput(code, os.fsdecode(out), os.fsdecode(err))
+
+    def _asked(self, *words: str) -> str:
+        return self(*words).out
+
+    def _alone(
+        self, argv: Sequence[str], environment: Mapping[str, str], stdin: bytes | None
+    ) -> tuple[int, bytes, bytes]:
+        process = subprocess.Popen(
+            argv,
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
-            # Bytes, since a carriage return in the name of a file is part of it.
-            out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=self.timeout)
+            out, err = process.communicate(stdin, timeout=self.timeout)
         except BaseException:
             # It leads a session of its own and was not waited for: its number still names that group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             raise
-        return GitOutput(process.returncode, os.fsdecode(out), os.fsdecode(err))
+        return process.returncode, out, err
 
     def commit_of(self, name: str) -> str | None:
         """The commit that `name` stands for; None where there is none."""

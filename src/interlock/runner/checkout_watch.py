@@ -6,6 +6,7 @@ and after the last one. What changed something cannot be told, only which runs w
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from typing import Any
@@ -27,6 +28,9 @@ ENTRIES = 5000
 """Files whose stat data are compared; beyond, only their names are."""
 NAMED = 20
 RESTING = ("review", "blocked", "awaiting-response", "deadletter", "cancelled")
+STASHES = 100
+"""Entries of the user's stash that are looked after, the oldest first."""
+STASH = "refs/stash "
 OURS = ("refs/heads/interlock/", "refs/heads/interlock-work/", "refs/interlock/")
 
 Seen = dict[str, str]
@@ -84,6 +88,8 @@ class CheckoutWatch:
             for path, task_id in resting.items():
                 if task_id in begun.values() or task_id in open_now.values():
                     changed.pop(path, None)  # It was taken up meanwhile.
+            if at_work:
+                changed[top] = _with_stashes_kept(found.repository.git.at(top), self._seen.get(top, {}), changed[top])
             self._seen, self._runs, self._head = seen, runs, head
             if at_work and any(changed.values()):
                 self._write({path: what for path, what in changed.items() if what}, at_work, resting)
@@ -127,6 +133,11 @@ def observe(git: Git, but: str) -> Seen:
         if os.path.isdir(hooks)
         else []
     )
+    for line in _lines(os.path.join(common, "logs", "HEAD"), 1):
+        seen[".git/logs/HEAD (its oldest entries)"] = line  # a new one changes nothing of it
+    for line in _lines(os.path.join(common, "logs", "refs", "stash"), STASHES):
+        about, _, message = line.partition("\t")
+        seen[f"{STASH}{about.split()[1]}"] = message
     for name in ("config", "config.worktree", "info/attributes", "info/exclude", "hooks", *names[:ENTRIES]):
         seen[f".git/{name}"] = _stat(os.path.join(common, name))
     entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignored").names
@@ -135,6 +146,30 @@ def observe(git: Git, but: str) -> Seen:
         if not (but and (but + os.sep).startswith(path.rstrip(os.sep) + os.sep)):
             seen[entry[3:]] = f"{entry[:2]} {_stat(path) if number < ENTRIES else ''}"
     return seen
+
+
+def _with_stashes_kept(git: Git, before: Seen, changed: list[str]) -> list[str]:
+    """What changed, in words; what is gone from the user's stash is kept. Every worktree shows it to its `git stash`,
+    and `pop` in one takes the user's changes for the task's."""
+    told = []
+    for name in changed:
+        commit = name.removeprefix(STASH)
+        if commit == name:
+            told.append(name)
+        elif name in before:
+            kept = f"refs/interlock/stash/{commit[:16]}"
+            git("update-ref", kept, commit)
+            told.append(f"gone from your stash: {before[name]} (kept; `git stash store {kept}` puts it back)")
+    return told
+
+
+def _lines(path: str, most: int) -> list[str]:
+    """The first lines of a log of references, which may be long; none where there is no such file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return [line.rstrip("\n") for line in itertools.islice(file, most) if line.count(" ") > 1]
+    except OSError:
+        return []
 
 
 def differing(before: Seen, now: Seen) -> list[str]:
