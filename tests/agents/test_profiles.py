@@ -222,6 +222,23 @@ def test_a_plan_is_done_by_an_agent_of_ones_own(tmp_path: Path, form: str) -> No
     home.close()
 
 
+@pytest.mark.long
+def test_what_a_program_does_not_offer_is_asked_about_at_once_and_costs_no_attempt(tmp_path: Path) -> None:
+    command = acp_command(tmp_path, modes=["look", "edit"], turns=[])
+    home = interlock.connect(
+        written(tmp_path / "home", f"[mine]\nacp = {json.dumps(command)}\nmodes = {{ask = ['plan', 'auto']}}\n")
+    )
+    plan = {"team": "crew", "members": {"bob": {"agent": "mine"}}, "tasks": {"one": {"subject": "One", "retries": 2}}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    home.stage(str(tmp_path / "plan.json"))
+    home.drive("crew")
+    task = home.team("crew").task("one")
+    (question,) = home.team("crew").questions()
+    assert (task.state, task.failures, len(home.team("crew").runs("one"))) == ("deadletter", 0, 1)
+    assert "offers no mode 'plan' or 'auto', only look, edit" in question.text
+    home.close()
+
+
 def test_a_member_may_be_spawned_with_any_profile(tmp_path: Path) -> None:
     home = interlock.connect(written(tmp_path / "home", 'mine.acp = ["no-such-program"]'))
     team = home.create_team("crew")
