@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.errors import TeamExists, WorktreeRefused
+from interlock.model.report import sections
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, stage
 
@@ -127,7 +128,10 @@ def test_work_that_is_on_no_branch_any_more_is_named(place: Place, repository: R
     repository.git("update-ref", "refs/heads/interlock/crew", "main")
     report = place.team.report()
     assert report.integration is not None and report.integration.missing == [place.task("one").id]
-    assert any("is not on it" in one.what for one in place.team.doctor().findings)
+    (finding,) = [one for one in place.team.doctor().findings if one.level == "error"]
+    assert "was moved" in finding.what and f"lacks the work of {place.task('one').id}" in finding.what
+    titles = [title for title, _, _ in sections(report)]
+    assert "Integration branch" in titles and "Ready to merge" not in titles
     assert place.team.doctor(repair=True).healthy and "one" in repository.files("interlock/crew")
     assert not moves(place)[0][1], "nothing had come with it"
 

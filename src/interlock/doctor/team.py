@@ -268,8 +268,11 @@ def examine_branch(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]
         return [DoctorFinding("error" if merged else "warning", said, workspace.directory)]
     if lost:
         tasks = text.named(sorted(commits[one] for one in lost), 5)
-        what = f"The work of {tasks} was merged into {found.integration}, and is not on it."
-        findings.append(DoctorFinding("error", what, where))
+        if findings:
+            findings[0].what += f" It lacks the work of {tasks}."
+        else:
+            what = f"The work of {tasks} was merged into {found.integration}, and is not on it."
+            findings.append(DoctorFinding("error", what, where))
     return findings
 
 

@@ -100,6 +100,8 @@ def check(
     """
     repository = open_repository(workdir, timeout=timeout)
     check_copies(repository, workdir, copy)
+    if repository.git.commit_of(f"{HEADS}interlock/{team}") is None:  # It is made from what is checked out.
+        repository.need_branch()
     return tuple(note for note in (_not_committed(repository, but), _behind(repository, team)) if note)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 
 from interlock.errors import GitFailed, InvalidRequest
@@ -12,6 +13,9 @@ from interlock.plan.detecting import SUBMODULES, checkout_of, elsewhere, program
 from interlock.plan.faults import Faults
 from interlock.processes import commands
 from interlock.processes.program import refusal
+
+SHELL_SECONDS = 10.0
+"""How long a shell may look at the language of a command."""
 
 
 def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float) -> tuple[str, ...]:
@@ -41,6 +45,9 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float
         except InvalidRequest as error:
             faults.add(line, f"{name}: {error.message}")
             continue
+        if (broken := _syntax(words)) is not None:
+            faults.add(line, f"{name}: a shell does not understand `{command}`: {broken}")
+            continue
         if name == "setup":
             continue
         astray = elsewhere(command, plan.workdir, top=top, search=search) if top is not None else None
@@ -58,6 +65,9 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float
     for member in plan.members.values():
         if member.command and (refused := _refusal(plan, member.command[0], search)):
             doubtful.append(f"{faults.path}:{member.line}: agent of {member.name}: {refused}")
+        elif member.command and isolated and _is_left_behind(plan, member.command[0], timeout):
+            why = f"{member.command[0]} is not committed, so no worktree has it: `git add` and `git commit` it"
+            faults.add(member.line, f"agent of {member.name}: {why}")
     return tuple(doubtful)
 
 
@@ -114,6 +124,32 @@ def _refusal(plan: Plan, program: str, search: str) -> str | None:
         return None
     why = refusal(program, plan.workdir, search)
     return why and f"{why[0].lower()}{why[1:]}"
+
+
+def _syntax(words: list[str]) -> str | None:
+    """What a shell finds wrong with the language of a command that is for one; None where that is nothing."""
+    if words[:2] != [commands.SHELL, "-c"]:
+        return None
+    try:
+        asked = subprocess.run(
+            [commands.SHELL, "-n", *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, timeout=SHELL_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = asked.stderr.decode("utf-8", "replace").strip().splitlines()
+    return said[0].rpartition("yntax error: ")[2] if asked.returncode and said else None
+
+
+def _is_left_behind(plan: Plan, program: str, timeout: float) -> bool:
+    """Whether a program lies in the user's checkout and in no worktree: neither committed, nor copied, nor made."""
+    path = os.path.normpath(program)
+    if "/" not in program or os.path.isabs(program) or path in plan.copy or path.startswith("..") or plan.setup:
+        return False
+    git = Git(plan.workdir, timeout=timeout)
+    return not any(
+        git("cat-file", "-e", f"{commit}:./{path}", ok=(0, 1, 128)).code == 0
+        for commit in ("HEAD", f"refs/heads/interlock/{plan.team}")
+    )
 
 
 def _only_here(plan: Plan, command: str, timeout: float) -> str | None:

@@ -35,6 +35,20 @@ class Repository:
         """The branch that the user has checked out; None for a detached HEAD."""
         return self.git("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1)).text or None
 
+    def need_branch(self) -> str:
+        """That branch.
+
+        Raises:
+            WorktreeRefused: HEAD is detached.
+        """
+        if (branch := self.branch()) is None:
+            raise WorktreeRefused(
+                f"{self.top} has no branch checked out (a detached HEAD), so there is none to come back to: "
+                "`git switch BRANCH`, or `git switch -c NAME`, first.",
+                path=self.top,
+            )
+        return branch
+
     def checked_out(self) -> dict[str, str]:
         """Where each branch is checked out, ours and the user's: branch to directory."""
         found, where = {}, ""

@@ -174,12 +174,7 @@ class Trees:
         follows = here is None or self._git.contains(here, user)
         if here is not None and landed is not None and (not follows or branch is None or self._release()):
             return here, False
-        if branch is None:
-            raise WorktreeRefused(
-                f"{self.repository.top} has no branch checked out (a detached HEAD), so there is none to come back to: "
-                "`git switch BRANCH`, or `git switch -c NAME`, first.",
-                path=self.repository.top,
-            )
+        branch = self.repository.need_branch()
         if branch == self.integration:
             raise WorktreeRefused(
                 f"{self.integration} is the team's own branch, and you have it checked out: `git switch` to yours.",

@@ -15,6 +15,10 @@ KINDS = ("clarification", "review", "menu", "checkpoint", "permission", "limit",
 GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 """Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
 
+FAILED = " failed permanently: "
+"""In the question that a task which failed asks, between its name and the reason."""
+RETRY_OR_CANCEL = "Retry or cancel?"
+
 SHOWN = "id task_id kind text options default context asked_at held".split()
 EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
 
@@ -22,6 +26,12 @@ EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
 def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
     """The command line that answers that question and no other; with the team, wherever it is typed."""
     return f"interlock question reply {task_id} TEXT --question {question_id}" + (f" --team {team}" if team else "")
+
+
+def failure_asked(text: str) -> str | None:
+    """Why a task failed, in a line, where a question is about that; None for others."""
+    first = text.partition("\n")[0].partition(FAILED)[2]
+    return first.removesuffix(RETRY_OR_CANCEL).rstrip(" .:") or None
 
 
 def asking_for(changes: str) -> str:

@@ -146,10 +146,10 @@ def sections(found: TeamReport, most: int | None = None) -> list[tuple[str, str,
         ("Needs you", "needs_me", [("?", need.headline, [need.verb], "") for need in folded(found.needs_me)]),
         ("Done", "done", [_done(task, found.integration) for task in found.done]),
         ("Failed", "failed", [_failed(task, found.team) for task in found.failed]),
-        ("What happened", "incidents", _happened(found.incidents)),
+        ("What happened", "incidents", _happened(found)),
         ("Left", "left", [("-", f"{_named(task)} ({task.state})", [task.why], "") for task in found.left]),
         ("Cancelled", "cancelled", [("-", _named(task), [], "") for task in found.cancelled]),
-        ("Merged" if _is_delivered(found) else "Ready to merge", "integration", _merged(found)),
+        (_heading(found.integration), "integration", _merged(found)),
         ("Kept worktrees", "kept", [_kept(task) for task in found.kept]),
     ]
     shown = []
@@ -246,8 +246,10 @@ def _painted(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m"
 
 
-def _is_delivered(found: TeamReport) -> bool:
-    return found.integration is not None and found.integration.delivered == found.integration.tasks
+def _heading(branch: IntegrationBranch | None) -> str:
+    if branch is not None and (branch.missing or branch.trouble):
+        return "Integration branch"
+    return "Merged" if branch is not None and branch.delivered == branch.tasks else "Ready to merge"
 
 
 def _done(task: DoneTask, branch: IntegrationBranch | None) -> Item:
@@ -311,7 +313,13 @@ def _failed(task: FailedTask, team: str) -> Item:
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 
-def _happened(incidents: list[Incident]) -> list[Item]:
+def _happened(found: TeamReport) -> list[Item]:
+    """The incidents, but for the last failure of tasks that failed: that is their reason, told with them."""
+    last = {task.task_id: (task.reason or "").strip() for task in found.failed}
+    incidents = [
+        one for one in found.incidents
+        if not (one.outcome == "failed" and one.reason and last.get(one.task_id, "").startswith(one.reason.strip()))
+    ]  # fmt: skip
     told = [_incident(one) for one in incidents]
     if any(one.outcome == "was refused" for one in incidents):
         told.append(("-", ALLOWING, [], ""))

@@ -1,15 +1,12 @@
-"""What a directory offers: agents on this machine, git, and commands that really run here to lint, test and build.
+"""What a directory offers: agents on this machine, git, and commands that really run here to lint, test and build. And
+whether a command would look at what lies in its worktree, or at the user's own checkout.
 
-Where something is committed they are for worktrees, which hold nothing that git ignores: with the project's tools from
-an environment of each worktree's own, and the command that makes it.
+Where something is committed the commands are for worktrees, which hold what is committed and what `setup` and `copy`
+put there: with the project's tools from an environment of each worktree's own, and the command that makes it. A path
+into the user's checkout, or a Python environment that has the project installed from there, passes or fails with the
+user's files, whatever was worked on. What a command's programs start themselves is not seen.
 
 Looking runs nothing that the directory brings along: only `git` and Python's own search for a module.
-
-Whether a command that is given in a worktree looks at what lies there, or at the user's own checkout.
-
-A worktree holds what is committed, and what `setup` and `copy` put there. A path into the user's checkout, or a Python
-environment that has the project installed from there, passes or fails with the user's files, whatever was worked on.
-What a command's programs start themselves is not seen.
 """
 
 from __future__ import annotations

@@ -86,6 +86,26 @@ def test_a_slip_at_the_prompt_for_a_review_is_asked_again_and_lgtm_approves(tmp_
 
 
 @pytest.mark.long
+def test_the_prompt_for_a_review_shows_what_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "cat")
+    (tmp_path / ".gitignore").write_text("home/\n")
+    commit = ["-c", "user.name=u", "-c", "user.email=u@x", "commit", "--quiet", "--allow-empty", "--message=first"]
+    for words in (["init", "--quiet"], commit):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "plan.yaml").write_text(f"isolation: worktree\n{PLAN.replace('echo hi', 'echo hi > notes')}")
+    terminal = Terminal(tmp_path, "run", "plan.yaml")
+    try:
+        terminal.until("[d]iff, or Enter to skip")
+        terminal.type("diff")
+        terminal.until("+hi")
+        terminal.until("or Enter to skip", 2)
+        terminal.type("a")
+        assert terminal.ended() == 0, terminal.said
+    finally:
+        terminal.close()
+
+
+@pytest.mark.long
 def test_the_demo_tells_the_kill_and_the_lie_while_they_happen_on_a_small_terminal(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "demo", term="xterm")
     try:

@@ -300,7 +300,54 @@ def test_programs_that_cannot_start_are_faults_and_files_of_the_project_are_name
     for line, who, name in ((5, "verify", "check.sh"), (2, "agent of ada", "agent.sh")):
         told = f"plan.yaml:{line}: {who}: the program './{name}' is not executable: `chmod +x {here / name}`.\n"
         assert told in found.out
-    assert found.code == 0 and found.out.endswith("plan.yaml: no errors\n")
+    assert found.code == 0 and found.out.endswith("plan.yaml: no errors, 2 warnings\n")
+
+
+def test_what_a_shell_does_not_understand_is_a_fault_of_the_plan(interlock: Interlock, here: Path) -> None:
+    plan = here / "plan.yaml"
+    plan.write_text(
+        "setup: 'for x in; done'\nisolation: worktree\nmembers: {eve: {agent: shell}}\ntasks:\n"
+        "  one: {run: 'test -s N &&'}\n  two: {run: ls, verify: '(ls'}\n  three: {run: 'ls && ls'}\n"
+    )
+    said = interlock("plan", "check", "plan.yaml").out
+    for line, name, command in ((1, "setup", "for x in; done"), (5, "run", "test -s N &&"), (6, "verify", "(ls")):
+        assert f"plan.yaml:{line}: {name}: a shell does not understand `{command}`: " in said
+    assert "ls && ls" not in said
+
+
+def test_what_no_worktree_would_have_is_a_fault_of_the_plan(interlock: Interlock, here: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=u", "-c", "user.email=u@x", *words], cwd=here, check=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    git("commit", "--quiet", "--allow-empty", "--message=first")
+    (here / "agent.sh").write_text("#!/bin/sh\n")
+    (here / "agent.sh").chmod(0o755)
+    plan = here / "plan.yaml"
+    plan.write_text(
+        "isolation: worktree\nmembers:\n  ada: {agent: {command: [./agent.sh]}}\ntasks:\n  one: {subject: One}\n"
+    )
+    found = interlock("plan", "check", "plan.yaml")
+    assert (
+        found.code == 1 and "plan.yaml:3: agent of ada: ./agent.sh is not committed, so no worktree has it" in found.out
+    )
+    git("add", "agent.sh")
+    git("commit", "--quiet", "--message=agent")
+    assert interlock("plan", "check", "plan.yaml").code == 0
+    git("switch", "--quiet", "--detach")
+    found = interlock("plan", "check", "plan.yaml")
+    assert found.code == 1 and "has no branch checked out (a detached HEAD)" in found.out
+
+
+def test_a_failure_is_one_line_of_the_log_and_its_reason_once_in_each_part(interlock: Interlock, here: Path) -> None:
+    plan = here / "plan.yaml"
+    plan.write_text("team: tiny\nmembers: {eve: {agent: shell}}\ntasks:\n  one: {run: no-such-program, retries: 0}\n")
+    said = interlock("run", "plan.yaml").out
+    log, _, report = said.partition("run finished")
+    why = "could not start: The program 'no-such-program' was not found"
+    (line,) = [one for one in log.splitlines() if why in one]
+    assert "  failed: could not start: " in line and line.endswith("; retry or cancel?")
+    assert report.count(why) == 2 and "What happened" not in report, "needs you, and failed"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def needs_me(rows: Rows, waits: Waits) -> list[Need]:
             found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
     for task in failed:
         if task.id not in asked:
-            need = _need("deadletter", task, first_line(task.output) or "it failed", "retry")
+            need = _need("deadletter", task, first_line(task.output).rstrip(":") or "it failed", "retry")
             found.append(replace(need, cause=task.cause))
     found += _broken(rows)
     found += _unclaimable(rows, people, waits)

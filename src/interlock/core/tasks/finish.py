@@ -21,7 +21,7 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.model.evidence import changed_check, row
 from interlock.model.names import HUMAN, check_text
-from interlock.model.question import APPROVE, CHANGES, asking_for
+from interlock.model.question import APPROVE, CHANGES, FAILED, RETRY_OR_CANCEL, asking_for
 from interlock.model.task import Task
 from interlock.model.text import named
 
@@ -342,7 +342,7 @@ def _log(act: UnitOfWork, task: Task, text: str) -> None:
 def given_up(act: UnitOfWork, task: Task, reason: str) -> None:
     """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
-    text = f"{task.id} ({task.subject}) failed permanently: {reason.rstrip('.')}. Retry or cancel?"
+    text = f"{task.id} ({task.subject}){FAILED}{reason.rstrip('.')}. {RETRY_OR_CANCEL}"
     questions.put(act, task, kind="escalation", text=text, options=questions.AFTER_FAILURE, context=task.output)
 
 

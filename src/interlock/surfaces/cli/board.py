@@ -21,6 +21,7 @@ from interlock.model import text as words
 from interlock.model.driving import Update
 from interlock.model.event import Event
 from interlock.model.evidence import ended, in_words
+from interlock.model.question import failure_asked
 from interlock.model.task import Task
 
 REFRESHES = 4
@@ -188,7 +189,7 @@ class TaskBoard(LiveView):
     def _about(self, task: Task) -> str:
         last = self._words.get(task.id, "")
         if task.question is not None:
-            return f"needs you: {_first_line(task.question['text'])}"
+            return _asked(task.question["text"])
         if task.state == "in-progress":
             return last
         if task.state == "review" and task.merging is not None:
@@ -281,7 +282,7 @@ def line_for(event: Event) -> str | None:
             number = int(payload["run"].rpartition(".")[2])
             return f"{payload['owner']} started" + (f", run {number}" if number > 1 else "")
         case "task.failed" if payload.get("retry_at"):  # Else it is told as the task's state.
-            return f"attempt {payload['attempt']} failed ({payload['reason']}), tried again"
+            return f"attempt {payload['attempt']} failed ({_first_line(payload['reason']).rstrip(':')}), tried again"
         case "task.reclaimed":
             return f"returned to queue: {payload['reason']}"
         case "verify.finished":
@@ -290,10 +291,10 @@ def line_for(event: Event) -> str | None:
         case "merge.finished" if payload["outcome"] in ("conflict", "red"):
             return f"not merged: {_first_line(payload['reason'])}"
         case "question.asked":
-            return f"needs you: {_first_line(payload['text'])}"
+            return _asked(payload["text"])
         case "task.warning":
             return f"warning: {payload['reason']}"
-        case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):
+        case "task.transitioned" if payload["to"] in ("done", "blocked", "cancelled"):  # A failure is a question, too.
             return str(payload["to"]) + (f": {payload['reason']}" if payload["to"] != "done" else "")
         case "review.started":
             return f"{payload['member']} reviews it"
@@ -314,6 +315,11 @@ def line_for(event: Event) -> str | None:
                 return f"worker stopped: {payload['reason']}"
             return "run finished" if payload["reason"] == "finished" else f"run ended: {payload['reason']}"
     return None
+
+
+def _asked(text: str) -> str:
+    why = failure_asked(text)
+    return f"failed: {words.clean(why)}; retry or cancel?" if why else f"needs you: {_first_line(text)}"
 
 
 def _first_line(text: object) -> str:

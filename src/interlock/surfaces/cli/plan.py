@@ -11,6 +11,7 @@ import click
 from interlock.app.planning import FirstPlan, in_order
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.model.driving import Update
+from interlock.model.text import count
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.team import program
@@ -117,7 +118,8 @@ def _check(call: Call, file: str) -> int:
     except InterlockError as error:
         faults = list(error.details.get("errors") or [{"path": file, "line": None, "message": error.message}])
     lines = [f"{file}:{fault['line'] or 1}: {words.clean(fault['message'])}" for fault in faults]
-    call.answer({"path": file, "errors": faults, "notes": notes}, lines or [*notes, f"{file}: no errors"])
+    warned = f", {count(len(notes), 'warning')}" if notes else ""
+    call.answer({"path": file, "errors": faults, "notes": notes}, lines or [*notes, f"{file}: no errors{warned}"])
     return 1 if faults else 0
 
 

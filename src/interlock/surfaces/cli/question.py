@@ -8,12 +8,13 @@ from interlock.app.team import Team
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.question import APPROVE, asking_for
 from interlock.model.text import gist
-from interlock.surfaces.cli import words
+from interlock.surfaces.cli import task_text, words
 from interlock.surfaces.cli.call import EXIT_CODE, NOTHING, TEXT, Call, verb
-from interlock.surfaces.cli.task_text import question
 
 APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
 """What people type at the prompt for a review that they approve of."""
+DIFFS = ("d", "diff")
+"""And to see what is to be reviewed."""
 
 
 @verb("list", reads=True, example="interlock question list")
@@ -25,7 +26,11 @@ def list_(call: Call, exit_code: bool) -> int:
     lines: list[str] = []
     for one in found:
         asked = words.faint(f"{one['kind']} · {words.ago(one['asked_at'])} · {one['id']}")
-        lines += [*([""] if lines else []), f"{words.strong(one['task_id'])}  {asked}", *question(one, team.name)]
+        lines += [
+            *([""] if lines else []),
+            f"{words.strong(one['task_id'])}  {asked}",
+            *task_text.question(one, team.name),
+        ]
     call.answer({"questions": found}, lines or "Nothing waits for you.")
     return NOTHING if exit_code and not found else 0
 
@@ -80,11 +85,18 @@ def answer_questions(call: Call, team: Team) -> bool:
         call.say(["", click.style(one.text, bold=True), *further])
         options = f" [{' / '.join(one.options)}]" if one.options else ""
         if one.kind == "review":
-            options = " [a]pprove, [c]hanges: …,"
+            diff = ", [d]iff" if team.task(one.task_id).worktree else ""
+            options = f" [a]pprove, [c]hanges: …{diff},"
         while True:
             text = click.prompt(f"Answer{options} or Enter to skip", default="", show_default=False).strip()
             if not text:
                 break
+            if one.kind == "review" and text.lower() in DIFFS:
+                try:
+                    click.echo_via_pager("\n".join(task_text.changed(team.diff(one.task_id))))
+                except InterlockError as error:
+                    click.secho(error.message, fg="red", err=True)
+                continue
             if one.kind == "review" and text.lower().rstrip(".!") in APPROVALS:
                 text = APPROVE
             elif one.kind == "review" and text.lower().startswith("c:"):

@@ -388,12 +388,7 @@ def diff(call: Call, task: str, stat: bool) -> None:
     if call.json:
         call.document(found)
     elif sys.stdout.isatty():
-        lines = plain(found.diff).splitlines()
-        for place, line in enumerate(lines):
-            head = line.startswith(("+++", "---", "diff ", "index "))
-            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-            lines[place] = click.style(line, bold=True) if head else click.style(line, fg=colour)
-        call.say(lines or f"{found.task_id} changed nothing")
+        call.say(task_text.changed(found))
     else:
         click.echo(found.diff, nl=False)
 

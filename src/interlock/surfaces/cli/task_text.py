@@ -8,8 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from interlock import model
 from interlock.model.task import Task
+from interlock.model.text import plain
 from interlock.surfaces.cli import words
 
 TAIL_LINES = 20
@@ -40,6 +43,16 @@ def listed(tasks: Sequence[Task]) -> list[str]:
         for task in tasks
     ]
     return words.table(["TASK", "STATE", "PRIORITY", "OWNER", "WAITS FOR", "UPDATED", "SUBJECT"], rows)
+
+
+def changed(found: model.views.TaskDiff) -> list[str]:
+    """The lines of a diff, in colours."""
+    lines = plain(found.diff).splitlines()
+    for place, line in enumerate(lines):
+        head = line.startswith(("+++", "---", "diff ", "index "))
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        lines[place] = click.style(line, bold=True) if head else click.style(line, fg=colour)
+    return lines or [f"{found.task_id} changed nothing"]
 
 
 def mermaid(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[str]:

@@ -21,6 +21,7 @@ from rich.style import Style
 from rich.text import Text
 
 from interlock.model.guard import FALLBACKS
+from interlock.model.question import FAILED
 from interlock.model.text import plain
 
 LONGEST = 40_000
@@ -36,7 +37,7 @@ MARKED = re.compile(
     r"(?!\w|\.\w)"
 )
 """What Markdown sets apart in a line; a lone mark is part of a name or a pattern, as in `src/*_views.py`."""
-NAMED = re.compile(r"^(?:Approve )?TASK-[\d-]+ \(.+\)(?:(\?)$| failed permanently: )", re.DOTALL)
+NAMED = re.compile(rf"^(?:Approve )?TASK-[\d-]+ \(.+\)(?:(\?)$|{FAILED})", re.DOTALL)
 """How a question about a task begins: with the task's name, for those who see nothing else."""
 SAFE = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
 
