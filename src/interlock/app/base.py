@@ -177,7 +177,7 @@ class HomeBase:
         if near:
             hint = f"Did you mean {near[0]}?"
         elif names:
-            hint = f"Teams here: {', '.join(names[:10])}."
+            hint = f"Teams here: {model.text.named(names, 10)}."
         else:
             hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
         return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)

@@ -91,6 +91,8 @@ def plan(
         return None
     if goal == "check" and file is not None:
         return _check(call, file)
+    if file is not None and os.path.isfile(file):
+        raise click.UsageError(f"Did you mean `interlock plan check {shlex.quote(file)}`?")
     if file is not None:
         raise click.UsageError(f'Put the goal in quotes: interlock plan "{goal} {file} …"')
     if goal is None:

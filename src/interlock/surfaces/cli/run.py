@@ -31,6 +31,7 @@ from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.cli.plan import AGENT, is_goal, propose, run_line, shown, write
 from interlock.surfaces.cli.question import answer_questions
 
+PLAN = "plan.yaml"
 HINT = "Ctrl-C: finish current tasks and stop. Twice: stop now."
 WATCHING = "already running in another process; watching (Ctrl-C detaches)"
 LEFT = "no longer watching"
@@ -38,7 +39,7 @@ LEFT = "no longer watching"
 
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
-@click.argument("plan", metavar='PLAN.yaml|"GOAL"')
+@click.argument("plan", metavar='PLAN.yaml|"GOAL"', required=False)
 @click.option("--unattended", is_flag=True, help="Never prompt; questions wait.")
 @click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
@@ -50,7 +51,7 @@ LEFT = "no longer watching"
 @click.option("--yes", is_flag=True, help="With a GOAL: start the proposed plan without asking.")
 def run(
     call: Call,
-    plan: str,
+    plan: str | None,
     unattended: bool,
     until: str | None,
     dry_run: bool,
@@ -63,12 +64,16 @@ def run(
 ) -> int:
     """Run a plan with its team: members claim tasks, work, and what they did is verified.
 
-    Given a GOAL, an agent drafts a plan; it is shown and saved, and starts only after you confirm.
+    Without an argument it is the plan.yaml of this directory. Given a GOAL, an agent drafts a plan; it is shown and
+    saved, and starts only after you confirm.
 
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody started are
     updated. Exit code 0 when every task is done; 1 also where nothing was run though the files have changed since a
     command of the plan ran.
     """
+    if plan is None and not os.path.exists(PLAN):
+        raise click.UsageError(f'Say a plan, or a "GOAL": there is no {PLAN} here. `interlock init` writes one.')
+    plan = plan or PLAN
     if not os.path.exists(plan):
         found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
         if found is None:
@@ -186,10 +191,23 @@ def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word for word in text.replace(",", " ").split() if word]
 
 
+def _files(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory or ".")
+    except OSError:
+        return []
+
+
 def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | None:
     """The path of a plan that an agent proposed, checked and shown; `None` if it is not to be started."""
     if not is_goal(goal):
-        raise InvalidRequest(f"There is no plan {goal}. `interlock init` writes one.", path=goal)
+        from difflib import get_close_matches  # slow to load, and needed for a typing error only
+
+        directory = os.path.dirname(goal)
+        here = [one for one in _files(directory) if one.endswith((".yaml", ".yml", ".json"))]
+        near = get_close_matches(os.path.basename(goal), here, n=1, cutoff=0.7)
+        hint = f"Did you mean {os.path.join(directory, near[0])}?" if near else "`interlock init` writes one."
+        raise InvalidRequest(f"There is no plan {goal}. {hint}", path=goal)
     if ask and (call.json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidRequest(
             "A plan that an agent proposes is started when a person has seen it, and there is no terminal here. "
