@@ -96,6 +96,10 @@ def test_an_included_file_and_the_users_own_settings_count_as_well(
         assert starts("status") and not starts("rev-parse"), file
         (tmp_path / file).write_text("[credential]\n\thelper = store\n[alias]\n\tst = status\n")
         assert starts("fetch") and not starts("status"), file
+    (tmp_path / "more").write_text(f"[include]\n\tpath = {tmp_path / 'deeper'}\n")
+    assert not starts("status")
+    (tmp_path / "deeper").write_text("[diff]\n\texternal = cat\n")
+    assert starts("status"), "of a file that was not there"
     assert starts("status", git.at(str(tmp_path))), "no repository, or one that cannot be read"
 
 
@@ -138,6 +142,17 @@ def test_logs_of_references_that_an_agent_empties_are_told(place: Place, reposit
     told = changed(place)
     assert ".git/logs/HEAD (its oldest entries)" in told
     assert any(one.startswith("gone from your stash: WIP on main") for one in told), "its entries are that log"
+
+
+def test_what_is_gone_for_good_is_told_and_the_watch_goes_on(place: Place, repository: Repository) -> None:
+    (place.work / "story.txt").write_text("older\n")
+    repository.git("stash", "push", "--quiet", "--message", "older")
+    gone = "git stash drop --quiet; git reflog expire --expire=now --all; git gc --quiet --prune=now"
+    stage(place, {"one": {"run": gone}, "two": {"run": f"touch {place.work}/left"}})
+    assert place.drive() == "finished"
+    told = [name for one in place.team.events()[0] if one.type == "checkout.changed" for name in one.payload["changed"]]
+    assert any(name.startswith("gone from your stash: On main: older (its commit ") for name in told)
+    assert "left" in told
 
 
 def changed(place: Place) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from dataclasses import dataclass
 
 from interlock.errors import InterlockError
 
@@ -34,7 +34,7 @@ FAR = frozenset(("-c", "clone", "fetch", "ls-remote", "pull", "push", "remote", 
 """What may speak to another repository. Only these start helpers for credentials, which most users have configured."""
 _NAMES_ONE = re.compile(
     r"filter\..+\.(clean|smudge|process)|diff\.external|diff\..+\.(command|textconv)|merge\..+\.driver|gpg\.(.+\.)?program"
-    r"|hook\..+|includeif\.(onbranch|hasconfig).*\.path",
+    r"|hook\..+|remote\..+\.promisor|extensions\.partialclone|includeif\.(onbranch|hasconfig).*\.path",
     re.IGNORECASE | re.DOTALL,
 )
 _NAMES_ONE_FAR = re.compile(
@@ -43,21 +43,25 @@ _NAMES_ONE_FAR = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+KEPT = 1024  # directories
+DEPTH = 5  # files that are found in files that are found …
+
 Ask = Callable[..., str]
 State = dict[str, object]
 
 
-class _Known:
-    """What was found for one directory, and the files that it came from as they were then."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Whether programs are named, for commands of this repository and for those that reach others, and the files which
+    said so, as they were before they were read."""
 
-    state: State | None = None
-    near = True
-    far = True
+    state: State
+    near: bool
+    far: bool
 
 
-@lru_cache(maxsize=1024)
-def _known(directory: str) -> _Known:
-    return _Known()
+_found: dict[str, _Found] = {}
+"""By directory. A value is replaced and never changed, since any thread may look."""
 
 
 def may_start(command: str, directory: str, ask: Ask) -> bool:
@@ -65,35 +69,47 @@ def may_start(command: str, directory: str, ask: Ask) -> bool:
     too, where that cannot be told. `ask` runs a git there and returns what it prints."""
     if command in PLAIN:
         return False
-    known = _known(directory)
-    if known.state is None or _state(known.state) != known.state:
+    known = _found.get(directory)
+    if known is None or _state(known.state) != known.state:
         try:
-            known.state, names = _look(directory, ask)
+            known = _look(directory, ask)
         except (InterlockError, OSError, ValueError):
             return True
-        known.near = any(_NAMES_ONE.fullmatch(name) for name in names)
-        known.far = known.near or any(_NAMES_ONE_FAR.fullmatch(name) for name in names)
+        if len(_found) >= KEPT:
+            _found.clear()
+        _found[directory] = known
     return known.far if command in FAR else known.near
 
 
-def _look(directory: str, ask: Ask) -> tuple[State, list[str]]:
-    """The files that the configuration comes from, and the names of all that is configured in them."""
+def _look(directory: str, ask: Ask) -> _Found:
     own, common = ask("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir").splitlines()
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    users = [os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig"), f"{home}/git/config"]
-    before = _state([f"{common}/config", f"{own}/config.worktree", *users])
-    found = ask("config", "--list", "--null", "--show-origin").split("\0")
-    names, others = [], []
-    for origin, entry in zip(found[::2], found[1::2], strict=False):
+    user = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")
+    files = {f"{common}/config", f"{own}/config.worktree", user, f"{home}/git/config"}
+    for _ in range(DEPTH):
+        before = _state(files)
+        names, others = _listed(directory, ask("config", "--list", "--null", "--show-origin"))
+        if others <= files:
+            near = any(_NAMES_ONE.fullmatch(name) for name in names)
+            return _Found(before, near, near or any(_NAMES_ONE_FAR.fullmatch(name) for name in names))
+        files |= others  # What they said may be old by now.
+    raise ValueError("the files of the configuration are others each time")
+
+
+def _listed(directory: str, said: str) -> tuple[list[str], set[str]]:
+    """The names of all that is configured in files, and these files, with those that may come to be included."""
+    names, files = [], set()
+    fields = said.split("\0")
+    for origin, entry in zip(fields[::2], fields[1::2], strict=False):
         kind, _, file = origin.partition(":")
         name, _, value = entry.partition("\n")
         if kind == "file":
             file = os.path.join(directory, file)
             names.append(name)
-            others.append(file)
-            if name.startswith("include"):  # It may not be there yet.
-                others.append(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
-    return _state(others) | before, names
+            files.add(file)
+            if name.startswith("include"):
+                files.add(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
+    return names, files
 
 
 def _state(files: Iterable[str]) -> State:

@@ -20,7 +20,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -35,7 +34,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from interlock.errors import AgentError, CannotStart
-from interlock.processes import groups, ref, supervisor
+from interlock.processes import groups, ref, supervised, supervisor
 from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.processes.output import Output
 from interlock.processes.ref import ProcessRef
@@ -79,11 +78,10 @@ class Child:
         self._wire, theirs = socket.socketpair()
         # Python sets it for itself where the locale says nothing; the program is to get what it was given.
         unset = [RUN_HOME, RUN_TEAM, RUN_KEEP, *(name for name in ("LC_CTYPE",) if name not in environment)]
-        words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__, str(theirs.fileno())]
         try:
             with theirs, _away_from_the_terminal():
                 self._process = subprocess.Popen(
-                    [*words, str(stop_grace), ",".join(unset), *argv],
+                    supervised.command(theirs.fileno(), stop_grace, unset, argv),
                     cwd=workdir,
                     env={**environment, RUN_TOKEN: self.token},
                     stdin=stdin,

@@ -22,6 +22,12 @@ GRACE = 1.0
 _GOING = 0.3  # seconds for a supervisor below which nothing is left
 
 
+def command(wire: int, grace: float, unset: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """What starts a supervisor that speaks over the descriptor `wire` and starts `argv` (see `supervisor`)."""
+    words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__]
+    return [*words, str(wire), str(grace), ",".join(unset), *argv]
+
+
 def run(
     argv: Sequence[str], *, workdir: str, environment: Mapping[str, str], stdin: bytes | None, timeout: float
 ) -> tuple[int, bytes, bytes]:
@@ -36,10 +42,9 @@ def run(
     token = os.urandom(16).hex()
     wire, theirs = socket.socketpair()
     with theirs:
-        words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__, str(theirs.fileno())]
         try:
             process = subprocess.Popen(
-                [*words, str(GRACE), "", *argv],
+                command(theirs.fileno(), GRACE, (), argv),
                 cwd=workdir,
                 env={**environment, RUN_TOKEN: token},
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -60,6 +65,7 @@ def run(
         out, err = process.communicate(stdin, timeout=timeout)
     except BaseException:
         _end(leader, token)
+        process.kill()  # The program ends with its supervisor, also where no process can be told from another.
         process.communicate()
         raise
     finally:

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import InterlockError
+from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look, trees
 from interlock.model.names import SYSTEM
@@ -31,6 +31,7 @@ RESTING = ("review", "blocked", "awaiting-response", "deadletter", "cancelled")
 STASHES = 100
 """Entries of the user's stash that are looked after, the oldest first."""
 STASH = "refs/stash "
+LONGEST = 100
 OURS = ("refs/heads/interlock/", "refs/heads/interlock-work/", "refs/interlock/")
 
 Seen = dict[str, str]
@@ -90,6 +91,8 @@ class CheckoutWatch:
                     changed.pop(path, None)  # It was taken up meanwhile.
             if at_work:
                 changed[top] = _with_stashes_kept(found.repository.git.at(top), self._seen.get(top, {}), changed[top])
+                # Every worktree shows the same stash: it is told once.
+                changed |= {path: [one for one in what if not one.startswith(STASH)] for path, what in changed.items()}
             self._seen, self._runs, self._head = seen, runs, head
             if at_work and any(changed.values()):
                 self._write({path: what for path, what in changed.items() if what}, at_work, resting)
@@ -158,8 +161,12 @@ def _with_stashes_kept(git: Git, before: Seen, changed: list[str]) -> list[str]:
             told.append(name)
         elif name in before:
             kept = f"refs/interlock/stash/{commit[:16]}"
-            git("update-ref", kept, commit)
-            told.append(f"gone from your stash: {before[name]} (kept; `git stash store {kept}` puts it back)")
+            what = f"gone from your stash: {before[name][:LONGEST]}"
+            try:
+                git("update-ref", kept, commit)
+                told.append(f"{what} (kept; `git stash store {kept}` puts it back)")
+            except GitFailed:
+                told.append(f"{what} (its commit {commit} is gone, too)")
     return told
 
 

@@ -64,7 +64,10 @@ class Terminal:
                 break
         return self.process.wait(PATIENCE)
 
-    def close(self) -> None:
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -73,16 +76,13 @@ class Terminal:
 
 def test_a_slip_at_the_prompt_for_a_review_is_asked_again_and_lgtm_approves(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
-    terminal = Terminal(tmp_path, "run", "plan.yaml")
-    try:
+    with Terminal(tmp_path, "run", "plan.yaml") as terminal:
         terminal.until("or Enter to skip")
         terminal.type("hm")
         terminal.until("Answer a review with")
         terminal.until("or Enter to skip", 2)
         terminal.type("LGTM")
         assert terminal.ended() == 0, terminal.said
-    finally:
-        terminal.close()
 
 
 @pytest.mark.long
@@ -93,30 +93,24 @@ def test_the_prompt_for_a_review_shows_what_was_changed(tmp_path: Path, monkeypa
     for words in (["init", "--quiet"], commit):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     (tmp_path / "plan.yaml").write_text(f"isolation: worktree\n{PLAN.replace('echo hi', 'echo hi > notes')}")
-    terminal = Terminal(tmp_path, "run", "plan.yaml")
-    try:
+    with Terminal(tmp_path, "run", "plan.yaml") as terminal:
         terminal.until("[d]iff, or Enter to skip")
         terminal.type("diff")
         terminal.until("+hi")
         terminal.until("or Enter to skip", 2)
         terminal.type("a")
         assert terminal.ended() == 0, terminal.said
-    finally:
-        terminal.close()
 
 
 @pytest.mark.long
 def test_the_demo_tells_the_kill_and_the_lie_while_they_happen_on_a_small_terminal(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, "demo", term="xterm")
-    try:
+    with Terminal(tmp_path, "demo", term="xterm") as terminal:
         terminal.until("NOT done: its check failed")
         terminal.until("ben KILLED halfway")
         assert "10 of 10 done" not in terminal.said
         terminal.until("in spite of the kill")
         terminal.until("Next: `interlock init`")
         code = terminal.ended()
-    finally:
-        terminal.close()
     assert code == 0 and "The agents are scripts" in terminal.said and "10 of 10 done" in terminal.said
     lines = re.sub(r"\x1b\[[0-?]*[a-zA-Z]", "", terminal.said).replace("\r", "\n").split("\n")
     assert max(map(len, lines)) <= 80, "nothing is broken by the terminal"

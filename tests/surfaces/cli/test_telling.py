@@ -348,6 +348,14 @@ def test_what_no_worktree_would_have_is_a_fault_of_the_plan(interlock: Interlock
     assert found.code == 1 and "has no branch checked out (a detached HEAD)" in found.out
 
 
+def test_only_what_failed_is_told_as_that(interlock: Interlock, task: Create) -> None:
+    asked = task("ask me")
+    interlock("task", "claim", asked, "--as", "tester")
+    interlock("question", "ask", asked, "It failed permanently: so what?", "--as", "tester")
+    board = TaskBoard(connect().team("alpha-squad"), "")
+    assert board._about(connect().team("alpha-squad").task(asked)) == "needs you: It failed permanently: so what?"
+
+
 def test_a_failure_is_one_line_of_the_log_and_its_reason_once_in_each_part(interlock: Interlock, here: Path) -> None:
     plan = here / "plan.yaml"
     plan.write_text("team: tiny\nmembers: {eve: {agent: shell}}\ntasks:\n  one: {run: no-such-program, retries: 0}\n")

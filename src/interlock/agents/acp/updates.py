@@ -80,11 +80,11 @@ class Speech:
             case "usage_update":
                 self._usage(update)
 
-    def about(self, call: ToolCallUpdate, meta: Mapping[str, Any]) -> Told:
+    def about(self, call: ToolCallUpdate, meta: Mapping[str, Any]) -> AnnouncedCall:
         """What it has said before of the tool call that a permission request with that `_meta` is about."""
         id = str(call.tool_call_id)[:TITLE_CHARS]
         server = self._servers.get(id) if meta.get("is_mcp_tool_approval") is True else None
-        return Told(str(self._tools.get(id, {}).get("title", "")), server)
+        return AnnouncedCall(str(self._tools.get(id, {}).get("title", "")), server)
 
     def finish(self) -> None:
         """The turn is over: hand on what was held back."""
@@ -159,7 +159,8 @@ class Speech:
         if len(self._tools) < TOOLS_KEPT:
             self._tools[id] = now
             raw = update.get("rawInput")
-            if _is_true(update.get("_meta"), "is_mcp_tool_call") and isinstance(raw, dict):
+            meta = update.get("_meta")
+            if isinstance(raw, dict) and isinstance(meta, dict) and meta.get("is_mcp_tool_call") is True:
                 self._servers.setdefault(id, str(raw.get("server")))
         self._tell(Update("tool", str(now["title"]), now))
 
@@ -212,7 +213,7 @@ _MANY = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AnnouncedCall:
     """What an agent said of a tool call before it asked: the title, and the MCP server whose tool it is. Codex names
     neither in what it asks."""
 
@@ -221,7 +222,7 @@ class Told:
 
 
 def read_permission(
-    number: int, call: ToolCallUpdate, options: list[PermissionOption], opening: Opening, told: Told
+    number: int, call: ToolCallUpdate, options: list[PermissionOption], opening: Opening, told: AnnouncedCall
 ) -> Permission:
     """What the session's `number`th request asks; secrets are blanked in all of it."""
     places = [{"path": one.path} for one in call.locations or []]
@@ -259,10 +260,6 @@ def _server(call: ToolCallUpdate) -> str | None:
         if found is not None:
             return found["server"]
     return None
-
-
-def _is_true(meta: object, name: str) -> bool:
-    return isinstance(meta, Mapping) and meta.get(name) is True
 
 
 def _blanked(value: Any, secrets: tuple[str, ...]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -189,7 +189,7 @@ class TaskBoard(LiveView):
     def _about(self, task: Task) -> str:
         last = self._words.get(task.id, "")
         if task.question is not None:
-            return _asked(task.question["text"])
+            return _asked(task.question)
         if task.state == "in-progress":
             return last
         if task.state == "review" and task.merging is not None:
@@ -291,7 +291,7 @@ def line_for(event: Event) -> str | None:
         case "merge.finished" if payload["outcome"] in ("conflict", "red"):
             return f"not merged: {_first_line(payload['reason'])}"
         case "question.asked":
-            return _asked(payload["text"])
+            return _asked(payload)
         case "task.warning":
             return f"warning: {payload['reason']}"
         case "task.transitioned" if payload["to"] in ("done", "blocked", "cancelled"):  # A failure is a question, too.
@@ -317,9 +317,9 @@ def line_for(event: Event) -> str | None:
     return None
 
 
-def _asked(text: str) -> str:
-    why = failure_asked(text)
-    return f"failed: {words.clean(why)}; retry or cancel?" if why else f"needs you: {_first_line(text)}"
+def _asked(question: Mapping[str, Any]) -> str:
+    why = failure_asked(question["text"]) if question["kind"] == "escalation" else None
+    return f"failed: {words.clean(why)}; retry or cancel?" if why else f"needs you: {_first_line(question['text'])}"
 
 
 def _first_line(text: object) -> str:
