@@ -65,7 +65,7 @@ lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 
 check: quick test full ## everything that CI checks
 
-bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses; --peers: beside other tools)
+bench: $(STAMP) ## benchmarks, each next to its baseline (ARGS="wake --json" chooses; --peers: beside other tools)
 	@$(BIN)/python -m bench $(ARGS)
 
 metrics: $(STAMP) ## print how large and how fragmented src/ is, and what everyday commands load and ask

@@ -221,7 +221,12 @@ def test_a_program_that_dies_ends_the_turn(stage: Stage, crash: Any, stop: str, 
     agent = stage.agent(turns=[[{"say": "begun"}, {"stderr": "out of memory"}, {"crash": crash}]])
     turn = stage.prompt("go", agent=agent)
     assert (turn.stop, turn.exit_code, turn.output) == (stop, code, "begun\n")
-    assert "out of memory" in str(turn.detail)
+    assert str(turn.detail).endswith("in the middle of the turn; the last it printed: out of memory")
+
+
+def test_an_adapter_that_ends_well_since_its_program_was_killed_is_no_good_end(stage: Stage) -> None:
+    turn = stage.prompt("go", agent=stage.agent(turns=[[{"crash": 0}]]))
+    assert (turn.stop, turn.detail) == ("failed", "its program ended in the middle of the turn")
 
 
 def test_a_dead_program_is_noticed_though_its_child_holds_the_pipe_open(stage: Stage) -> None:

@@ -170,7 +170,9 @@ def test_without_acp_a_program_gets_prompt_model_mode_and_our_server_as_argument
     turn, _ = headless(tmp_path, "codex", "print(json.dumps(sys.argv[1:]))", "read-only", mcp=(server,))
     argv = json.loads(turn.output)
     assert argv[0] == "exec" and "do it" in argv and argv[argv.index("--sandbox") + 1] == "read-only"
-    told = tomllib.loads(argv[argv.index("-c") + 1])["mcp_servers"]["interlock"]
+    settings = tomllib.loads("\n".join(after for word, after in zip(argv, argv[1:], strict=False) if word == "-c"))
+    assert settings["allow_login_shell"] is False  # Such a shell would set PATH anew, without our command.
+    told = settings["mcp_servers"]["interlock"]
     assert told["args"] == ["mcp", "--as", 'a "b"'] and told["env_vars"] == ["INTERLOCK_TEAM"]
 
 

@@ -340,3 +340,31 @@ def test_nothing_is_left_when_its_runner_is_killed(
         assert ran is not None
         until(lambda: not marked(token))
         assert place.task("one").state == "ready", json.dumps(place.task("one").as_dict())
+
+
+def test_its_shell_finds_our_command_and_a_server_of_the_project_is_not_taken_for_ours(
+    real: Acting, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model(seen: Seen) -> Move:
+        steps = [
+            shell(name, "command -v interlock > where"),
+            call("task_complete", summary="looked"),
+            say("that is all"),
+        ]
+        return steps[min(since(seen, "FIRST"), 2)]
+
+    bob = real(model)
+    work = bob.place.work
+    theirs = {"command": "python3", "args": ["-c", f"open({str(work / 'taken')!r}, 'w'); input()"]}
+    (work / ".mcp.json").write_text(json.dumps({"mcpServers": {"interlock": theirs}}))
+    (work / ".codex").mkdir()
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in theirs.items())
+    (work / ".codex" / "config.toml").write_text(f"[mcp_servers.interlock]\n{lines}")
+    ours = environment.command_directory(os.path.join(bob.place.home.path, "teams", "crew"))
+    monkeypatch.setenv("PATH", ours, prepend=os.pathsep)
+    task = bob.team.create_task("Look").id
+    bob.team.acting("bob", session="real-session").claim(task)
+    (turn,), _ = bob.prompt("FIRST look")
+    assert turn.stop == "end", turn
+    assert bob.team.task(task).output == "looked" and not (work / "taken").exists()
+    assert (work / "where").read_text().strip() == os.path.join(ours, "interlock")

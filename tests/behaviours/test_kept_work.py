@@ -233,3 +233,16 @@ def test_deleting_a_team_commits_what_was_open(place: Place, repository: Reposit
     branch = str((place.task("one").worktree or {})["branch"])
     place.home.delete_team("crew")
     assert repository.show(branch, "work") == "half"
+
+
+def test_with_a_team_goes_its_branch_where_yours_has_all_of_it(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "echo done > work"}})
+    place.drive()
+    place.home.delete_team("crew")
+    assert repository.show("interlock/crew", "work") == "done"
+    repository.git("branch", "-D", "interlock/crew")
+    stage(place, {"one": {"run": "echo done > work"}})
+    place.drive()
+    place.team.merge(everything=True)
+    place.home.delete_team("crew")
+    assert repository.git("branch", "--list", "interlock/crew") == "" and repository.show("HEAD", "work") == "done"

@@ -100,6 +100,9 @@ def test_what_nobody_can_take_is_listed_and_does_not_keep_the_run_going(place: P
     assert place.drive() == "finished"
     texts = " ".join(need.text for need in place.needs("unclaimable"))
     assert "needs an agent" in texts and "seat, who has no agent" in texts
+    why = {one.subject: one.why for one in place.team.report().left}
+    assert "no member can take this" in str(why["Think about it"])
+    assert "seat, who has no agent" in str(why["Sit there"])
 
 
 def test_with_nothing_to_do_the_run_ends_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Turn, Update
 from interlock.clock import iso, seconds
-from interlock.errors import PlanError
+from interlock.errors import InvalidRequest, PlanError
 from interlock.model.report import as_text
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place
@@ -240,6 +240,10 @@ def test_over_a_limit_a_person_is_asked_whether_it_goes_on(
         until(lambda: bool(place.team.questions()))
         (question,) = place.team.questions()
         assert question.kind == "limit" and question.options == ["continue", "cancel"] and "used" in question.text
+        (need,) = place.needs("limit")
+        assert need.verb.startswith(f"interlock question reply {question.task_id} 'continue|cancel' --question ")
+        with pytest.raises(InvalidRequest, match="one of: continue, cancel"):
+            place.team.reply("one", "continue|cancel", question=question.id)
         place.team.reply("one", word, question=question.id)
         assert runner.ended() == "finished"
     assert place.states() == {"one": "done" if word == "continue" else "cancelled"}

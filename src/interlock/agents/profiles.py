@@ -95,7 +95,7 @@ class AgentProfile(BaseModel):
     * `modes`: for each of ask, workspace, read-only and unattended the ACP session mode, or several, of which the first
       that is offered is taken; `headless_modes` likewise the arguments.
     * `adapters`: the packages that `acp` is known to come from; none where the agent's own program speaks ACP.
-    * `usage`: in whose way it keeps account of what its sessions use (`usage.py`); only an agent over ACP with it, or
+    * `usage`: the format in which it records what its sessions use (`usage.py`); only an agent over ACP with it, or
       one that tells it over ACP, can be held to a limit of tokens.
     * `helpers`: programs that it starts on Linux, with what comes of it where one is missing, and what to do.
     * `limits`: how it says that it cannot work now. `install`, `login`: what a person has to do.

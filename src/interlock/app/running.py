@@ -90,8 +90,8 @@ def merge_now(workspace: Workspace, task: Task) -> Task:
 
 
 def forgetting(workspace: Workspace) -> Callable[[], None]:
-    """What makes git forget the worktrees of a team, once their directories are gone. The branches stay: what is on
-    them is work."""
+    """What makes git forget the worktrees of a team, once their directories are gone. The branches stay, unless
+    the user's has all that is on them: it is work."""
     how = look(workspace)
     if not how.on and not os.path.isdir(os.path.join(workspace.directory, DIRECTORY)):
         return lambda: None

@@ -77,7 +77,7 @@ def leftovers(home: Home) -> Leftovers:
 
 
 def remove_everything(home: Home, found: Leftovers) -> None:
-    """Remove it. What a task has not committed goes to its branch first; the branches stay.
+    """Remove it. What a task has not committed goes to its branch first; branches with work of their own stay.
 
     Raises:
         StorageError: something could not be removed; the rest is as it was.

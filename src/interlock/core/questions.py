@@ -197,7 +197,8 @@ def _open_now(rows: Rows, task: Task, waiting: Sequence[Question]) -> str:
     if not waiting:
         return f"No question of {task.id} is open now."
     first = waiting[0]
-    return f"Open now: {first.id} “{gist(first.text)}”; `{reply_command(first.id, task.id, rows.team.get().name)}`."
+    command = reply_command(first.id, task.id, rows.team.get().name, choices=first.choices)
+    return f"Open now: {first.id} “{gist(first.text)}”; `{command}`."
 
 
 def among_options(question: Question, text: str) -> str:

@@ -33,7 +33,7 @@ class StillWaiting(NamedTuple):
 
 def unanswered(patience: float) -> str:
     """Why it is waited for a person no longer, after `patience` seconds."""
-    return f"nobody answered within {patience:.0f} s" if patience else "its session is not held open for an answer"
+    return f"nobody answered within {patience:g} s" if patience else "its session is not held open for an answer"
 
 
 class HumanWait:

@@ -117,7 +117,7 @@ def _not_committed(repository: Repository, but: Collection[str]) -> str | None:
     if not names:
         return None
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return f"not committed, so tasks begin without it: {shown}. Commit what they need (`git add`, `git commit`)"
+    return f"tasks do not see what is not committed: {shown}. Commit what they need (`git add`, `git commit`)"
 
 
 def _behind(repository: Repository, team: str) -> str | None:

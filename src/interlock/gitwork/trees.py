@@ -209,8 +209,11 @@ class Trees:
         return merged.code == 0 and merged.text == self._git("rev-parse", f"{user}^{{tree}}").text
 
     def end(self) -> None:
-        """Give up the integration branch: the team is gone."""
+        """Give up the integration branch: the team is gone. Where the user's `HEAD` has all of it, it goes, too."""
         self._git("update-ref", "-d", self._marker, ok=(0, 1, 128))
+        here, user = self._tip(), self._git.commit_of("HEAD")
+        if here and user and self._git.contains(here, user) and self._release() is None:
+            self.forget(self.integration, here)
 
     def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
         """A fresh worktree for a task: {path, directory, branch, base, tree}, the tree being that of `base`. `known`:
@@ -392,7 +395,7 @@ class Trees:
                 self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
 
     def forget(self, branch: str, head: str) -> None:
-        """Delete a task's branch, whose commits the integration branch has."""
+        """Delete a branch that is at `head` and whose commits another branch has."""
         self._git("update-ref", "-d", HEADS + branch, head, ok=(0, 1, 128))
 
     def branches(self) -> set[str]:

@@ -81,6 +81,7 @@ EVENT_TYPES: dict[str, str] = {
     "verify.before": "A check was run on the tree before the work; payload: tree, command, red (null: it did not "
     "finish), tail (the end of what it printed; with the task that it was run for).",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
+    "setup.started": "A worktree of a task is being prepared with the team's setup; payload: run, command.",
     "worktree.made": "A task got a worktree of its own; payload: path, branch, base (the commit it starts from).",
     "integration.started": "A team's integration branch was made, or followed the user's; payload: branch, commit.",
     "integration.moved": "Somebody else moved that branch, and it is put back; payload: branch, commit (where it "

@@ -3,6 +3,7 @@ one may stop."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,14 +19,19 @@ GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 FAILED = " failed permanently: "
 """In the question that a task which failed asks, between its name and the reason."""
 RETRY_OR_CANCEL = "Retry or cancel?"
+CHOICES = re.compile(r"[\w |-]{1,60}")
+"""Short answers, separated, that can stand between quotation marks in a command line."""
 
 SHOWN = "id task_id kind text options default context asked_at held".split()
 EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
 
 
-def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
-    """The command line that answers that question and no other; with the team, wherever it is typed."""
-    return f"interlock question reply {task_id} TEXT --question {question_id}" + (f" --team {team}" if team else "")
+def reply_command(question_id: str, task_id: str, team: str | None = None, *, choices: Sequence[str] = ()) -> str:
+    """The command line that answers that question and no other, with its `choices` where they are short; with the team,
+    wherever it is typed. Copied as it stands, it chooses nothing."""
+    text = "|".join(choices)
+    shown = f"'{text}'" if len(choices) > 1 and CHOICES.fullmatch(text) else "TEXT"
+    return f"interlock question reply {task_id} {shown} --question {question_id}" + (f" --team {team}" if team else "")
 
 
 def failure_asked(text: str) -> str | None:

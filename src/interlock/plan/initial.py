@@ -59,9 +59,7 @@ def write_plan(findings: Findings, agent: str | None = None) -> str:
         if key == "build" and "test" in keys:
             lines.append("    blocked_by: [test]")
         if key in CHECKS:
-            lines.append(
-                "    retries: 0                # a check that fails now fails again; nothing is gained by trying"
-            )
+            lines.append("    retries: 0                # an unchanged check fails again")
         lines.append("")
     lines += [
         "  # What you want done, in `body`. `verify` judges it, not the agent: Interlock runs it when the agent is",
@@ -80,7 +78,7 @@ def write_plan(findings: Findings, agent: str | None = None) -> str:
     ]
     if agent is not None:
         return "\n".join([*lines, *(f"  {line}" for line in own)]) + "\n"
-    lines += ["  # To use it, take away the # here and before its member above.", "  #"]
+    lines += ["  # To use it, uncomment these lines and the member above.", "  #"]
     return "\n".join([*lines, *(f"  # {line}" for line in own)]) + "\n"
 
 
@@ -137,7 +135,7 @@ def _isolated(findings: Findings) -> list[str]:
         lines.append("isolation: worktree           # each task works in a copy of what is committed; its work reaches")
         lines.append("                              # your branch by `interlock merge --all`, never before")
     if findings.setup:
-        lines.append(f"setup: {json.dumps(findings.setup)}   # makes what git ignores, in each copy")
+        lines.append(f"setup: {json.dumps(findings.setup)}   # recreates what git ignores, in each worktree")
     return lines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ GOAL_CHARS = 10_000
 ANSWER_CHARS = 1_048_576
 REFUSED = ("workdir", "env", "isolation", "setup", "copy", "limits")
 """Keys of a plan that are the user's to write."""
+NO_CHECK = re.compile(r"true|:|exit( 0)?|(echo|printf)( [^&|;<>`$]*)?")
+"""Commands that check nothing."""
 
 _FORMAT = """\
 You are asked for a plan. Do not carry anything out and change no file: look at the project as far as you need, then
@@ -126,7 +129,24 @@ def faults_of(text: str, path: str, agent: tuple[str, tuple[str, ...]]) -> list[
         for key, task in plan.tasks.items()
         if task.env
     ]
+    faults += [
+        {"line": None, "message": f"{key}: `verify: {task.verify}` succeeds whatever was done: say one that can fail"}
+        for key, task in plan.tasks.items()
+        if task.verify is not None and NO_CHECK.fullmatch(task.verify.strip())
+    ]
     return faults
+
+
+def placed(text: str, path: str, directory: str) -> str:
+    """The plan as it is to be written at `path`, so that its tasks work in `directory`, which its agent looked at."""
+    here = os.path.dirname(os.path.abspath(path))
+    if os.path.realpath(here) == os.path.realpath(directory):
+        return text
+    where = json.dumps(os.path.relpath(directory, here))
+    if text.lstrip().startswith("{"):
+        return text.replace("{", f'{{"workdir": {where}, ', 1)
+    marker = "---\n" if text.startswith("---\n") else ""
+    return f"{marker}workdir: {where}\n{text[len(marker) :]}"
 
 
 def file_name(goal: str, directory: str, taken: Sequence[str]) -> str:

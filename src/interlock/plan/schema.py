@@ -48,7 +48,7 @@ MOST_WORDS = 1000
 
 NAME_RULE = "1 to 50 alphanumeric characters, - or _, in lower case, starting with a letter or digit"
 KEY_RULE = (
-    "1 to 50 letters, digits, - _ or ., starting with a letter or digit, with at least one letter, and no TASK-..."
+    "1 to 50 of a-z, A-Z, 0-9, - _ and ., starting with a letter or digit, with at least one letter, and no TASK-..."
 )
 VARIABLE_RULE = (
     "the name of an environment variable: letters, digits and _, and none of Interlock's own, which are never passed on"

@@ -233,10 +233,10 @@ def _note_silence(act: UnitOfWork, task: Task) -> None:
 
 def _reason(result: Result) -> str:
     """How the program ended, in a line."""
-    if result.status == "failed" and result.exit_code is not None:
-        return f"ended with exit code {result.exit_code}"
     if result.status == "failed" and result.detail and not result.permanent:
         return result.detail
+    if result.status == "failed" and result.exit_code is not None:
+        return f"ended with exit code {result.exit_code}"
     words = "could not start" if result.permanent else _WORDS[result.status]
     return f"{words}: {result.detail}" if result.detail else words
 

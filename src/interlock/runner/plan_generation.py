@@ -123,7 +123,7 @@ async def propose(
     wish = AgentRequest(request, judge, proposal.correction, "yaml", "plan")
     text, faults = await obtain(wish, asked, terms, directory=directory, base=base, on_update=on_update)
     if not faults:
-        return text
+        return proposal.placed(text, path, directory)
     raise PlanError(
         f"{asked.agent} proposed no plan that can be used, in {ROUNDS} rounds. Say the goal in other words, or write "
         "the plan by hand: `interlock init` makes a first one.",

@@ -331,6 +331,11 @@ async def run_in_checkout(
     )
 
 
+def _tell(workspace: Workspace, task: Task, setup: str) -> None:
+    with workspace.act(Principal(SYSTEM)) as act:
+        act.event("setup.started", task.id, run=task.run_id, command=setup)
+
+
 async def set_up(
     workspace: Workspace, how: Isolation, task: Task, directory: str, token: str | None, hear: Callable[[str], None]
 ) -> Evidence | None:
@@ -338,6 +343,7 @@ async def set_up(
     if how.setup is None:
         return None
     hear(f"preparing its worktree: {how.setup}")
+    await anyio.to_thread.run_sync(_tell, workspace, task, how.setup)
     return await run_in_checkout(
         workspace, how, task, how.setup, directory=directory, token=token, kind="setup", hear=hear
     )

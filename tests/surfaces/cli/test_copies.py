@@ -71,9 +71,20 @@ def test_a_run_says_what_its_worktrees_begin_without(here: Path, interlock: Inte
     assert "not committed" not in interlock("run", "plan.yaml").out
     (repository.path / "loose.py").touch()
     for words in (("run", "plan.yaml", "--dry-run"), ("run", "plan.yaml")):
-        assert "not committed, so tasks begin without it: loose.py" in interlock(*words).out
+        assert "tasks do not see what is not committed: loose.py" in interlock(*words).out
     (note,) = interlock("--json", "run", "plan.yaml", "--dry-run").json["notes"]
     assert "loose.py" in note
+
+
+def test_a_log_says_that_a_worktree_is_being_prepared_and_what_changed(
+    here: Path, interlock: Interlock, repository: Repository
+) -> None:
+    plan = (here / "plan.yaml").read_text().replace("members", "setup: touch prepared\nmembers")
+    plan = plan.replace("echo a > a.txt}", "echo aa > a.txt}, b: {subject: Write b, run: echo b > b.txt}")
+    (here / "plan.yaml").write_text(plan)
+    said = interlock("run", "plan.yaml").out
+    assert "preparing its worktree: touch prepared\n" in said
+    assert "a changed in the plan after TASK-" in said and "had ended (done); `--redo a` runs it again\n" in said
 
 
 def test_a_worktree_for_a_task_of_mine_is_a_line_that_a_shell_can_use(

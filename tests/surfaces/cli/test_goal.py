@@ -98,6 +98,29 @@ def test_the_agent_is_told_what_is_wrong_and_asked_again(
     assert "wrote" in third and FAULTY in third
 
 
+@pytest.mark.parametrize("check", ["true", ":", "exit 0", "echo fine"])
+def test_a_proposal_whose_check_cannot_fail_is_refused(
+    interlock: Interlock, agent: Agent, asked: Callable[[], list[str]], check: str
+) -> None:
+    blind = SOUND.replace("test -s it", json.dumps(check))
+    assert blind != SOUND
+    answer = interlock("plan", "Write it down", "--agent", agent(fenced(blind), fenced(SOUND)))
+    assert (answer.code, answer.out) == (0, SOUND)
+    assert f"`verify: {check}` succeeds whatever was done" in asked()[1]
+
+
+@pytest.mark.parametrize("start", ["", "---\n"])
+def test_a_proposal_that_is_written_elsewhere_works_where_its_agent_looked(
+    interlock: Interlock, here: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    (here / "project").mkdir()
+    monkeypatch.chdir(here / "project")
+    answer = interlock("plan", "Write it down", "-o", "../it.yaml", "--agent", agent(fenced(start + SOUND)))
+    assert answer.code == 0 and f"in {here / 'project'}" in answer.out, answer.err
+    assert interlock("run", "../it.yaml").code == 0
+    assert (here / "project" / "it").exists() and not (here / "it").exists()
+
+
 @pytest.mark.parametrize("permissions", ["unattended", "workspace", "ask"])
 def test_a_proposal_does_not_widen_what_its_members_may_do(
     interlock: Interlock, here: Path, agent: Agent, asked: Callable[[], list[str]], permissions: str
@@ -173,7 +196,7 @@ def test_dry_run_shows_what_would_be_created(interlock: Interlock, here: Path, a
 
 def test_a_path_that_is_misspelt_is_no_goal(interlock: Interlock, here: Path) -> None:
     for path in ("plam.yaml", "my plan.yaml", "nowhere/plan"):
-        assert "There is no plan" in interlock("run", path).err
+        assert f"{path} was not found" in interlock("run", path).err
 
 
 @pytest.mark.long

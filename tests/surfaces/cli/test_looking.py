@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.wiring import connect
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -187,6 +188,16 @@ def test_a_question_may_be_asked_with_choices_and_is_answered_once(interlock: In
     assert interlock("--json", "question", "reply", here, "8080").json["state"] == "ready"
     again = interlock("--json", "question", "reply", here, "80", "--question", asked["id"])
     assert again.error["error"] == "not_awaiting_response"
+
+
+def test_an_answer_to_a_session_that_waits_for_it_says_that_the_task_continues(
+    interlock: Interlock, task: Create
+) -> None:
+    team, here = connect().team("alpha-squad"), task("choose a port")
+    team.acting("tester", session="s").claim(here)
+    team.acting("tester", session="s").ask(here, "Which port?", options=["80", "8080"], held=True)
+    assert f"question reply {here} '80|8080' --question" in interlock("status").out
+    assert f"{here} continues: choose a port\n" in interlock("question", "reply", here, "80").out
 
 
 def test_an_answer_names_its_question_and_is_confirmed_with_it(interlock: Interlock, task: Create) -> None:

@@ -244,16 +244,23 @@ def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, t
 
 def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlock: Interlock, here: Path) -> None:
     asks = {"ask": {"title": "make", "kind": "execute"}, "allowed": [{"touch": "made"}], "refused": []}
-    members = {"bob": acp_member(here, turns=[[asks, {"say": "done"}]]), "ada": {"agent": "shell"}}
-    plan = {"team": "night", "members": members, "tasks": {"one": {"subject": "One", "verify": "true"}}}
+    bob = acp_member(here, turns=[[asks, {"say": "done"}]])
+    members = {"bob": {**bob, "permissions": "workspace"}, "ada": {"agent": "shell"}, "eve": bob}
+    members["cleo"] = {**bob, "permissions": "read-only"}
+    plan = {
+        "team": "night",
+        "members": members,
+        "tasks": {"one": {"subject": "One", "verify": "true", "assignee": "bob"}},
+    }
     (here / "plan.yaml").write_text(json.dumps(plan))
     first = interlock("run", "plan.yaml", "--unattended")
     assert first.code == 0 and "commands that bob would ask for are refused" in first.out
+    assert "whatever eve would ask for is refused" in first.out and "cleo" not in first.out
     assert "[one] run 1 (bob) was refused: make" in first.out and "(nobody is awake to be asked)" in first.out
     assert "allowed_commands" in first.out.partition("What happened")[2]
     interlock("config", "set", "allowed_commands", "make", "--team", "night")
-    assert "are refused" not in interlock("run", "plan.yaml", "--unattended").out
-    assert "are refused" not in interlock("run", "plan.yaml").out
+    assert "commands that bob" not in interlock("run", "plan.yaml", "--unattended").out
+    assert "is refused" not in interlock("run", "plan.yaml").out
 
 
 def test_a_plan_that_cannot_start_is_told_before_it_does_each_fault_with_its_line(

@@ -266,8 +266,10 @@ class AcpSession:
         if short is not None:
             return Turn("capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
         code = self._child.exit_code if by_itself else None
-        what = self._wire.broken or "its program ended in the middle of the turn"
-        detail = f"{what}: {last}" if last else what
+        # An adapter whose program was killed ends well, so that its 0 says nothing.
+        told = f" with exit code {code}" if code else ""
+        what = self._wire.broken or f"its program ended{told} in the middle of the turn"
+        detail = f"{what}; the last it printed: {last}" if last else what
         return Turn("killed" if code is not None and code < 0 else "failed", exit_code=code, detail=detail)
 
     def _shortage(self, reason: str, last_line: str, code: int | None) -> Shortage | None:

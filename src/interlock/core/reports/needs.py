@@ -45,7 +45,7 @@ def needs_me(rows: Rows, waits: Waits) -> list[Need]:
             need = _need("deadletter", task, first_line(task.output).rstrip(":") or "it failed", "retry")
             found.append(replace(need, cause=task.cause))
     found += _broken(rows)
-    found += _unclaimable(rows, people, waits)
+    found += [_idle(tasks, *cause) for cause, tasks in unclaimable(rows, waits).items()]
     for task in rows.tasks.select(states=["in-progress"]):
         owner = people.get(str(task.owner))
         if owner is not None and owner.role != "member":
@@ -84,9 +84,10 @@ def _broken(rows: Rows) -> Iterator[Need]:
         yield Need("broken", id, f"{subject}: {why}", f"interlock task {verb}")
 
 
-def _unclaimable(rows: Rows, people: Mapping[str, Member], waits: Waits) -> list[Need]:
-    """Ready tasks that nobody may take, one need for each cause with how many there are. In a team without agents
-    whoever has a seat takes them by hand."""
+def unclaimable(rows: Rows, waits: Waits) -> dict[tuple[str, str, str], list[Task]]:
+    """Ready tasks that nobody may take, by (kind, reason, verb). In a team without agents whoever has a seat takes them
+    by hand."""
+    people = {member.name: member for member in rows.team.members()}
     members = [member for member in people.values() if member.role == "member"]
     seats = not any(member.agent for member in members) and any(member.status != "stopped" for member in members)
     found: dict[tuple[str, str, str], list[Task]] = {}
@@ -98,7 +99,7 @@ def _unclaimable(rows: Rows, people: Mapping[str, Member], waits: Waits) -> list
             found.setdefault(("unclaimable", unlabelled, verb), []).append(task)
         elif all(member.status == "stopped" for member in takers):
             found.setdefault(_why_idle(task, takers, people), []).append(task)
-    return [_idle(tasks, *cause) for cause, tasks in found.items()]
+    return found
 
 
 def _idle(tasks: Sequence[Task], kind: str, why: str, verb: str) -> Need:
@@ -144,7 +145,7 @@ def _answer_verb(question: Question) -> str:
     if question.kind == "review":  # Of a check that could not start, the first word is to try again.
         verb = "retry" if "retry" in question.options else "approve"
         return f"interlock task {verb} {question.task_id}"
-    return reply_command(question.id, question.task_id)
+    return reply_command(question.id, question.task_id, choices=question.choices)
 
 
 def kept(rows: Rows) -> list[KeptWorktree]:

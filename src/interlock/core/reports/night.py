@@ -6,7 +6,7 @@ from collections import Counter
 from operator import attrgetter
 
 from interlock.clock import seconds
-from interlock.core.reports.needs import first_line, kept, needs_me
+from interlock.core.reports.needs import first_line, kept, needs_me, unclaimable
 from interlock.core.workers import Waits
 from interlock.mirror.task_view import complete
 from interlock.model import evidence
@@ -98,13 +98,12 @@ def report(
 def _left(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], waits: Waits, now: str) -> list[LeftTask]:
     beyond = rows.graph.holding_up(tasks[0].n - 1) if tasks else []
     by_id = {task.id: task for task in (*complete(rows, beyond), *complete(rows, tasks))}
+    idle = {task.id: why for (_, why, _), some in unclaimable(rows, waits).items() for task in some} if tasks else {}
     return [
         LeftTask(
             *_brief(task),
             task.blocked_by,
-            _waits_for_capacity(runs.get(task.id, []), task, now)
-            or (waits.unlabelled(task) if task.state == "ready" else None)
-            or why_left(task, by_id, now),
+            _waits_for_capacity(runs.get(task.id, []), task, now) or idle.get(task.id) or why_left(task, by_id, now),
         )
         for task in tasks
     ]

@@ -285,6 +285,8 @@ def line_for(event: Event) -> str | None:
             return f"attempt {payload['attempt']} failed ({_first_line(payload['reason']).rstrip(':')}), tried again"
         case "task.reclaimed":
             return f"returned to queue: {payload['reason']}"
+        case "setup.started":
+            return f"preparing its worktree: {_first_line(payload['command'])}"
         case "verify.finished":
             passed = "check passed" if payload["passed"] else f"check FAILED: {ended(payload)}"
             return f"{passed} ({payload['seconds']:.1f} s)"

@@ -56,7 +56,9 @@ def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
             question_id = waiting[0].id
     found = team.reply(task, text, question=question_id)
     answered = [one for one in asked if question_id and one.id.endswith(question_id)]
-    lines = [f"{words.strong(found.id)} is {words.state(found.state)}: {words.clean(found.subject)}"]
+    held = found.state == "ready" and any(one.held for one in answered)
+    stands = "continues" if held else f"is {words.state(found.state)}"
+    lines = [f"{words.strong(found.id)} {stands}: {words.clean(found.subject)}"]
     lines += [words.faint(f"answered {one.id}: {gist(one.text)}") for one in answered]
     call.answer(found.as_dict(), lines)
     call.warn(found.warnings)

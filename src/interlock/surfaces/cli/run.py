@@ -21,8 +21,9 @@ from interlock.app.demonstration import Sabotage, materialise
 from interlock.app.team import Team
 from interlock.errors import InvalidRequest, RunnerAlive
 from interlock.model.driving import Stop, Update
-from interlock.model.plan import StagedPlan
+from interlock.model.plan import PlannedTask, StagedPlan
 from interlock.model.report import TeamReport, as_text
+from interlock.model.task import FINAL
 from interlock.model.text import named
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
@@ -46,7 +47,7 @@ LEFT = "no longer watching"
 @click.option("--redo", metavar="KEY", multiple=True, help="Do this finished task again; may be repeated.")
 @click.option("--new", is_flag=True, help="Start the whole plan over.")
 @click.option("--take-over", is_flag=True, help="Replace a runner on another machine that is gone for good.")
-@click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once.")
+@click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="How many tasks may run at once.")
 @AGENT
 @click.option("--yes", is_flag=True, help="With a GOAL: start the proposed plan without asking.")
 def run(
@@ -116,12 +117,7 @@ def run_staged(
     team = call.home.team(staged.team)
     if team.setting("unattended")[0] != unattended:
         team.configure({"unattended": True if unattended else None})
-    asking = [one.name for one in team.members() if one.agent not in (None, "shell", "command")]
-    if unattended and asking and not str(team.setting("allowed_commands")[0]).strip():
-        note = (
-            f"nobody is there to be asked: commands that {', '.join(asking)} would ask for are refused. Name those "
-            f'that may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
-        )
+    for note in _refused_unattended(team) if unattended else ():
         call.note(f"  ! {words.clean(note)}")
     if staged.time_limit is not None:
         until = min(time.time() + staged.time_limit, until or float("inf"))
@@ -137,6 +133,25 @@ def run_staged(
     return finish(call, team, reason, planned=stories, path=path)
 
 
+def _refused_unattended(team: Team) -> Iterator[str]:
+    """What agents would ask for where nobody is there, and what to set before the night so that it is not refused."""
+    asking: dict[str, list[str]] = {}
+    for member in team.members():
+        if member.agent not in (None, "shell", "command"):
+            asking.setdefault(member.permissions or str(team.setting("permissions")[0]), []).append(member.name)
+    if careful := asking.get("ask"):
+        yield (
+            f"nobody is there to be asked: whatever {', '.join(careful)} would ask for is refused, changing files as "
+            "well. `permissions: workspace` below a member in the plan allows that in its working directory"
+        )
+    working = [*asking.get("workspace", ()), *asking.get("unattended", ())]
+    if working and not str(team.setting("allowed_commands")[0]).strip():
+        yield (
+            f"nobody is there to be asked: commands that {', '.join(working)} would ask for are refused. Name those "
+            f'that may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
+        )
+
+
 def changes(staged: StagedPlan) -> list[str]:
     """What is done, or would be, about each task of a plan."""
     marked = (("+", staged.new), ("~", staged.updated), ("↻", staged.redo))
@@ -148,7 +163,9 @@ def changes(staged: StagedPlan) -> list[str]:
 
 
 @verb("work", example="interlock work --team alpha --members ada,ben --labels gpu,linux")
-@click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once in the team.")
+@click.option(
+    "--parallel", type=click.IntRange(1, 100), metavar="N", help="How many tasks of the team may run at once."
+)
 @click.option("--url", metavar="URL", help="The home to work for, on whatever machine [default: INTERLOCK_URL].")
 @click.option("--token", metavar="TOKEN", help="For --url. INTERLOCK_TOKEN is seen by fewer.")
 @click.option("--members", metavar="M,…", help="Work for these members only.")
@@ -207,7 +224,7 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
         here = [one for one in _files(directory) if one.endswith((".yaml", ".yml", ".json"))]
         near = get_close_matches(os.path.basename(goal), here, n=1, cutoff=0.7)
         hint = f"Did you mean {os.path.join(directory, near[0])}?" if near else "`interlock init` writes one."
-        raise InvalidRequest(f"There is no plan {goal}. {hint}", path=goal)
+        raise InvalidRequest(f"{goal} was not found. {hint}", path=goal)
     if ask and (call.json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidRequest(
             "A plan that an agent proposes is started when a person has seen it, and there is no terminal here. "
@@ -371,12 +388,16 @@ def _moment(text: str) -> float:
     return today if today > time.time() else today + 86_400
 
 
+def _changed(task: PlannedTask) -> str:
+    """What to know of a task that is no longer as its plan has it."""
+    redo = f"`--redo {task.key}`"
+    if task.state in (*FINAL, "deadletter"):
+        return f"{task.key} changed in the plan after {task.task_id} had ended ({task.state}); {redo} runs it again"
+    return f"{task.key} changed in the plan, but {task.task_id} goes on as it began; {redo} runs it again afterwards"
+
+
 def _left_alone(staged: StagedPlan) -> list[str]:
-    lines = [
-        f"  ! {task.key} changed in the plan, but {task.task_id} is {task.state} already; `--redo {task.key}` does it "
-        "again once it is over"
-        for task in staged.changed_started
-    ]
+    lines = [f"  ! {_changed(task)}" for task in staged.changed_started]
     lines += [
         f"  ! {task.key} is no longer in the plan, but {task.task_id} is {task.state}; it is left as it is"
         for task in staged.removed_started

@@ -282,7 +282,7 @@ def update(call: Call, task: str, **given: Any) -> int:
 @click.option("--on", metavar="ID", required=True, help="What it waits for.")
 @click.option("--remove", is_flag=True, help="It no longer waits for that.")
 def depend(call: Call, task: str, on: str, remove: bool) -> None:
-    """Make a task wait for another, or no longer. A dependency cycle is refused."""
+    """Add a dependency, or remove one with --remove. A cycle is refused."""
     found = call.team().depend(task, on=on, remove=remove)
     call.task(found, f"waits for {', '.join(found.blocked_by)}" if found.blocked_by else "waits for nothing")
 
@@ -302,7 +302,7 @@ def assign(call: Call, task: str, to: str | None, free: bool) -> None:
 @TASK
 @click.option("--summary", type=TEXT, help="What the review found; - reads it from stdin.")
 def approve(call: Call, task: str, summary: str | None) -> None:
-    """A reviewer's yes: the task is done."""
+    """Approve work under review: the task is done."""
     found = call.team().approve(task, summary=summary)
     said = "is approved, and waits for its merge"
     if found.state == "done":
@@ -316,7 +316,7 @@ def approve(call: Call, task: str, summary: str | None) -> None:
 @TASK
 @click.option("--reason", type=TEXT, required=True, help="What is to change; - reads it from stdin.")
 def reject(call: Call, task: str, reason: str) -> None:
-    """A reviewer's no: back to the author, with the reason as findings."""
+    """Send work under review back to its author, with the reason as findings."""
     found = call.team().reject(task, reason=reason)
     who = words.clean(found.owner or found.reserved_for or "the queue")
     call.task(found, f"goes back to {who} ({words.state(found.state)})")
@@ -399,7 +399,7 @@ def diff(call: Call, task: str, stat: bool) -> None:
 @click.option("--into", metavar="BRANCH", help="The branch; the one that is checked out unless given.")
 @click.option("--dry-run", is_flag=True, help="Show what would be merged, and what is in the way; change nothing.")
 def merge(call: Call, task: tuple[str, ...], everything: bool, into: str | None, dry_run: bool) -> int:
-    """Merge finished work into a branch of yours. Nothing else ever touches your branches, index and files.
+    """Merge finished work into a branch of yours. No other command touches your branches, index or files.
 
     A task brings along what it was built on. With conflicts, or if changes of yours that are not committed would be
     touched, nothing is changed.

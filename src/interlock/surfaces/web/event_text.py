@@ -263,6 +263,7 @@ SENTENCES: dict[str, Sentence] = {
     "dependency.met": _with("{}, which it waited for, is done", "on"),
     "review.started": _with("{} reviews it", "member"),
     "review.failed": _reason("the review reached no verdict"),
+    "setup.started": _with("preparing its worktree: {}", "command"),
     "verify.started": _with("Interlock runs its check: {}", "command"),
     "verify.finished": verified,
     "verify.before": before,
