@@ -61,9 +61,11 @@ def newest(corpus: Corpus, root: Path, count: int) -> list[str]:
         entries = []
         for number in range(1, count // EPICS + 1):
             said = (
-                f"Depends on stories {' and '.join(map(str, waits(number)))}." if waits(number) else "No dependencies."
+                f"Depends on: stories {' and '.join(map(str, waits(number)))}"
+                if waits(number)
+                else "Dependencies: none"
             )
-            entries.append(f'- id: "{number}"\n  title: {name(number)}\n  description: {said}\n')
+            entries.append(f'- id: "{number}"\n  title: {name(number)}\n  description: "{said}"\n')
             keys.append(f"e{epic}-{number}")
         (folder / "stories.yaml").write_text("".join(entries))
     return keys
@@ -75,13 +77,13 @@ def earliest(corpus: Corpus, root: Path, count: int) -> list[str]:
     status, epics, keys = "development_status:\n", "# Epics\n", []
     for epic in range(1, EPICS + 1):
         status += f"  epic-{epic}: backlog\n"
-        epics += f"\n## Epic {epic}: Garden {epic}\n\nThis epic is independent of the others.\n"
+        epics += f"\n## Epic {epic}: Garden {epic}\n\nDependencies: none\n"
         for number in range(1, count // EPICS + 1):
             key = f"{epic}-{number}-{name(number)}"
             keys.append(key)
             status += f"  {key}: backlog\n"
             told = " and ".join(f"{epic}.{one}" for one in waits(number))
-            said = f"Depends on stories {told}." if told else "No dependencies."
+            said = f"Depends on: {told}" if told else "Dependencies: none"
             epics += f"\n### Story {epic}.{number}: {name(number)}\n\nAs a gardener I want it.\n{said}\n"
         status += f"  epic-{epic}-retrospective: optional\n"
     (root / OUT).mkdir(parents=True, exist_ok=True)

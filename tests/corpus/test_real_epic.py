@@ -24,7 +24,7 @@ STORIES = """- id: "1"
   description: Beds that plants are in.
 - id: "2"
   title: Water
-  description: Depends on story 1.
+  description: "Depends on: story 1"
 """
 RETROSPECTIVE = "_bmad-output/implementation-artifacts/retrospective-garden.md"
 

@@ -21,10 +21,10 @@ LIST = """- id: "1"
   description: Beds that plants are in.
 - id: "2"
   title: Seeds
-  description: Independent of all others.
+  description: "Dependencies: none"
 - id: "3"
   title: Water
-  description: Depends on story 1.
+  description: "Depends on: story 1"
   invoke_dev_with: Use the pump that is there.
 """
 

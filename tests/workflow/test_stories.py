@@ -46,13 +46,13 @@ EPICS = """# Epics
 As a gardener I want beds.
 
 ### Story 1.2: Seeds
-No dependencies.
+Dependencies: none
 
 ### Story 1.3: Water
-Depends on Story 1.1 and story 1.2.
+**Depends on:** Story 1.1 and story 1.2.
 
 ## Epic 2: The sky
-This epic is independent of the others.
+Dependencies: none
 
 ### Story 2.1: Sun
 As a gardener I want sun.
@@ -126,7 +126,7 @@ def test_stories_are_listed_with_what_each_waits_for_and_why(tmp_path: Path) -> 
     assert {key: one["depends_on"] for key, one in stories.items()} == {
         "1-1-beds": [], "1-2-seeds": [], "1-3-water": ["1-1-beds", "1-2-seeds"], "2-1-sun": [],
     }  # fmt: skip
-    assert "Depends on Story 1.1 and story 1.2" in stories["1-3-water"]["reasons"]["1-1-beds"]
+    assert "epics.md:12 says “Depends on: Story 1.1 and story 1.2.”" in stories["1-3-water"]["reasons"]["1-1-beds"]
     assert [one["key"] for one in place("next")["stories"]] == ["1-1-beds", "1-2-seeds", "2-1-sun"]
     assert not place.home.teams(), "looking makes nothing"
 
@@ -146,12 +146,44 @@ def test_what_the_project_says_explicitly_counts_most(tmp_path: Path) -> None:
     found = inventory.read(packages.load(str(root)))
     assert dict(found.find("1.1").depends_on) == {"2-1-sun": "interlock.workflows.yaml says so"}
     assert [one.key for one in found.stories][:2] == ["2-1-sun", "1-1-beds"]
-    (root / "interlock.workflows.yaml").write_text("stories:\n  dependencies:\n    1-1-beds: [1-3-water, 9-9-x]\n")
-    found = inventory.read(packages.load(str(root)))
-    assert "dependency cycle: 1-1-beds -> 1-3-water -> 1-1-beds" in found.faults
-    assert "1-1-beds depends on 9-9-x, which is no story here" in found.faults
-    with pytest.raises(InvalidRequest, match="dependency cycle"):
-        inventory.sound(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("1-1-beds: [1-3-water]", "dependency cycle: 1-1-beds -> 1-3-water -> 1-1-beds: 1-1-beds waits for 1-3-water, "
+         "interlock.workflows.yaml says so; 1-3-water waits for 1-1-beds, _bmad-output/epics.md:12 says “Depends on: "
+         "Story 1.1 and story 1.2.”"),
+        ("1-1-beds: [9-9-x]", "1-1-beds depends on 9-9-x, which is no story here: interlock.workflows.yaml says so"),
+    ],
+)  # fmt: skip
+def test_stories_that_wait_for_what_cannot_be_are_left_out_and_the_rest_is_done(
+    tmp_path: Path, said: str, why: str
+) -> None:
+    place = Place(garden(tmp_path / "app"))
+    (place.root / "interlock.workflows.yaml").write_text(f"stories:\n  dependencies:\n    {said}\n")
+    home, stage = place.home, partial(place.home.stage_stories, str(place.root), agent="command", command=["true"])
+    listed = home.stories(str(place.root))
+    assert listed.faults[0] == why, listed.faults
+    staged = stage()
+    assert [one.key for one in staged.new] == ["1-2-seeds", "2-1-sun"]
+    assert f"left out: {why}" in staged.notes
+    for key in ("1.1", "1.3"):
+        with pytest.raises(InvalidRequest, match="cannot be run"):
+            stage([key])
+
+
+def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
+    """What stands alone in the first epic, and what stands alone in the second, lets nothing else begin early."""
+    epics = EPICS.replace("## Epic 2: The sky\nDependencies: none\n", "## Epic 2: The sky\n")
+    found = inventory.read(packages.load(str(garden(tmp_path / "app", epics=epics))))
+    assert dict(found.find("2.1").depends_on) == {"1-3-water": "its epic comes before in the list"}
+    alone = epics.replace("**Depends on:** Story 1.1 and story 1.2.", "Depends on: 1.2")
+    alone += "Dependencies: none\n\n### Story 2.2: Moon\n"
+    status = STATUS.replace("  2-1-sun: backlog\n", "  2-1-sun: backlog\n  2-2-moon: backlog\n")
+    found = inventory.read(packages.load(str(garden(tmp_path / "b" / "app", status, alone))))
+    assert not found.find("2.1").depends_on
+    assert set(found.find("2.2").depends_on) == {"2-1-sun", "1-1-beds", "1-3-water"}
 
 
 @pytest.mark.parametrize(
@@ -159,12 +191,21 @@ def test_what_the_project_says_explicitly_counts_most(tmp_path: Path) -> None:
     [
         ("Depends on: 1.1", {"1-1-a"}),
         ("**Dependencies:** Story 1.1, 1.2 and 2.1", {"1-1-a", "1-2-b", "2-1-d"}),
-        ("To be done after story 1-1-a.", {"1-1-a"}),
-        ("Blocked by stories 1.1 & 1.2", {"1-1-a", "1-2-b"}),
-        ("Requires epic 1.", {"1-3-c"}),
+        ("- **Prerequisites**: Story 1-1-a (the beds), Story 1.2: Seeds", {"1-1-a", "1-2-b"}),
+        ("Blocked by: stories 1.1 & 1.2.", {"1-1-a", "1-2-b"}),
+        ("Depends on: epic 1", {"1-3-c"}),
+        ("Dependencies:\n\n- Story 1.1\n- Story 1.2\n\nThat is all.", {"1-1-a", "1-2-b"}),
         ("Dependencies: none", set()),
-        ("After 2 days it depends on nothing.", set()),
-        ("The depth of 1.1 metres is fine.", {"2-1-d"}),
+        ("**Prerequisites:** None (first of its kind)", set()),
+        # Prose is not read: then the order of the list counts.
+        ("After 2 days it depends on nothing.", {"2-1-d"}),
+        ("The layout is independent of screen size.", {"2-1-d"}),
+        ("No dependencies on external services.", {"2-1-d"}),
+        ("The price depends on 3 factors.", {"2-1-d"}),
+        ("Depends on: 3 factors", {"2-1-d"}),
+        ("This does not depend on story 1.2; story 1.3 will depend on story 2.2.", {"2-1-d"}),
+        ("Depends on: stories 1.1-1.3", {"2-1-d"}),
+        ("Prerequisites: PostgreSQL, Story 1.1", {"1-1-a"}),
     ],
 )
 def test_the_words_of_a_story_about_what_it_waits_for(tmp_path: Path, text: str, depends: set[str]) -> None:
@@ -286,7 +327,9 @@ def test_a_story_that_asks_holds_up_only_what_waits_for_it(tmp_path: Path) -> No
     (epic,) = place("list", "--epic", "1")["epics"]
     assert epic["digest"][:2] == ["1 of 3 done: 1-2-seeds.", "Blocked: 1-1-beds."]
     assert epic["digest"][2].startswith("1-1-beds waits for an answer: ")
-    assert epic["digest"][3] == "1-3-water waits for 1-1-beds (its text says “Depends on Story 1.1 and story 1.2”)."
+    assert epic["digest"][3] == (
+        "1-3-water waits for 1-1-beds (_bmad-output/epics.md:12 says “Depends on: Story 1.1 and story 1.2.”)."
+    )
     assert epic["digest"][4].endswith(" of work; 0 answers by people.") and not epic["done"]
     assert place("list", "--epic", "7")["error"] == "not_found"
     team.acting("human", person=True).reply(question.task_id, "The first one.", question=question.id)

@@ -66,7 +66,8 @@ class StoryVerbs(RunVerbs):
             for one, title in found.epics.items()
             if epic in (None, one)
         ]
-        return app.engine.StoryList(name, listed, epics, list(found.faults), proposal)
+        faults = [*found.faults, *found.left_out()]
+        return app.engine.StoryList(name, listed, epics, faults, proposal)
 
     def propose_dependencies(
         self, directory: str, *, agent: str, command: Sequence[str] = (), team: str | None = None,
@@ -135,7 +136,8 @@ class StoryVerbs(RunVerbs):
             budget: what the run may use, such as `5` (US dollars), `200 turns` or `2h`, several with commas.
 
         Raises:
-            InvalidRequest: the stories have faults, or an argument makes no sense.
+            InvalidRequest: the lists have faults, one of `keys` cannot be done because of what it waits for, nothing is
+                left, or an argument makes no sense.
             NotFound: there is no such story or epic.
             WorkflowNotFound: nothing that is installed can implement them.
             PlanError, AgentError, WorktreeRefused, GitFailed: as `stage`.
@@ -145,12 +147,12 @@ class StoryVerbs(RunVerbs):
         name = team or self.story_team(directory)
         inventory = app.engine.stories.sound(self._backlog(package, name)[0])
         chosen = inventory.chosen(keys, epic)
-        if (
-            not chosen and not dry_run and self._unfinished(name)
-        ):  # A retrospective, perhaps, that is to be tried again.
+        if not chosen and not dry_run and self._unfinished(name):
+            # A retrospective, perhaps, that is to be tried again.
             return self.stage(os.path.join(self._story_folder, f"{name}.yaml"))
+        left_out = [] if keys else inventory.left_out(epic)
         if not chosen:
-            raise InvalidRequest("No story is left to implement here. `interlock story list` shows them.", field="keys")
+            raise InvalidRequest(_nothing_left(left_out), field="keys", faults=left_out)
         if name in self.teams() and not dry_run:
             self.settle_stories(name)
         before = self._finished(name) if name in self.teams() else {}
@@ -160,7 +162,8 @@ class StoryVerbs(RunVerbs):
         with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
             path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
             _write(path, plan)
-            return self.stage(path, dry_run=dry_run)
+            staged = self.stage(path, dry_run=dry_run)
+        return replace(staged, notes=(*staged.notes, *(f"left out: {why}" for why in left_out)))
 
     def settle_stories(self, team: str) -> list[str]:
         """Write down what the team's stories have come to; the keys of `sprint-status.yaml` that changed."""
@@ -283,6 +286,11 @@ def _tasks(
     for key in before:  # What one of them waited for may have left the plan, without being done.
         tasks[key]["blocked_by"] = [one for one in tasks[key]["blocked_by"] if one in tasks]
     return tasks
+
+
+def _nothing_left(left_out: Sequence[str]) -> str:
+    why = f"What is left cannot be run: {'; '.join(left_out)}" if left_out else "No story is left to implement here"
+    return f"{why}. `interlock story list` shows them."
 
 
 def _limits(budget: str) -> Json:

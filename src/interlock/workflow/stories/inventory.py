@@ -6,10 +6,13 @@ Two inventories are known, and a project may have both:
     sprint-status.yaml    of the implementation artifacts, with the stories' texts in the epics files
 
 What a story waits for is said by an explicit key (`depends_on` in the list, in the frontmatter of a story's file, or
-under `stories: dependencies:` in `interlock.workflows.yaml`); else by the story's own text ("depends on", "after
-story"); else by what an agent has proposed and somebody accepted (`proposal`); else it is the order of the list. An
-epic waits for the one before it in the same list, unless it says that it is independent or what it depends on; spec
-folders are lists of their own.
+under `stories: dependencies:` in `interlock.workflows.yaml`); else by a labelled line of its own text ("Depends on:
+1.1", "Dependencies: none"); else by what an agent has proposed and somebody accepted (`proposal`); else it is the order
+of the list. Who does not say otherwise waits for the whole epic before its own in the same list, unless that epic's
+text has such a line; spec folders are lists of their own.
+
+What waits for itself in the end, or for what is no story, cannot be done, and neither can what waits for that. The rest
+of the project can.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -38,20 +43,16 @@ KEY = re.compile(r"^(\d+)-(\d+[a-z]?)-[\w.-]+$")
 HEADING = re.compile(
     r"^(#{2,4})[ \t]+(Epic|Story)[ \t]+(\d+)(?:[.-](\d+[a-z]?))?\b[ \t]*[:.\-–—]?[ \t]*(.*)$", re.M | re.I
 )
-NUMBER = r"(?:\d+[.-]\d+[a-z]?(?:-[\w-]*[a-z0-9])?|\d+)"
-NAMED = rf"[`\"'(]?{NUMBER}[`\"')]?"
-KIND = r"(?:stor(?:y|ies)|epics?)"
-MANY = rf"(?:{KIND}[ \t#]*)?{NAMED}(?:[ \t]*(?:,|;|&|\band\b)+[ \t]*(?:(?:and|{KIND})[ \t#]*)*{NAMED})*"
-SAID = re.compile(
-    rf"(?:\bdepend(?:s|ent|encies|ency)?\b(?:[ \t]+(?:on|upon))?|\bblocked[ \t]+by\b|\bprerequisites?\b|"
-    rf"\brequires?\b(?=[ \t*:]+(?:stor|epic))|\bafter\b(?=[ \t]+(?:stor|epic)))[ \t*_:]*({MANY})",
-    re.I,
+LABEL = re.compile(
+    r"^[ \t>*_+-]*(?:dependenc(?:y|ies)|depends[ \t]+on|blocked[ \t]+by|prerequisites?)[ \t*_]*:[ \t*_]*(.*)$",
+    re.M | re.I,
 )
-EPIC_NAMED = re.compile(r"\bepics?\b", re.I)
-INDEPENDENT = re.compile(
-    r"\bdependenc(?:y|ies)[ \t*_]*:[ \t*_]*none\b|\bno dependenc(?:y|ies)\b"
-    r"|\bdepends?[ \t]+on[ \t]+(?:nothing|no other)\b"
-    r"|\bindependent(?:ly)?[ \t]+of\b|\bis independent\b|\bcan be (?:done|implemented|built) in parallel\b",
+"""A line that says what something waits for. Prose does not: "the price depends on 3 factors"."""
+ITEM = re.compile(r"[ \t]*[-*+][ \t]+(.*)")
+NOTHING = re.compile(r"(?:none|nothing|n/?a|[-–—]+)(?![\w/]).*", re.I)
+PART = re.compile(
+    r"(?:(stor(?:y|ies)|epics?)[ \t#]*)?"
+    r"[`\"']?(\d+[.-]\d+[a-z]?(?:-[\w-]*[a-z0-9])?|\d+)[`\"']?(?=$|[\s:]|\.(?!\d))(.*)",
     re.I,
 )
 ID = re.compile(r"^[A-Za-z0-9-]+$")
@@ -63,7 +64,8 @@ class PlannedStory:
     """One story. `key` is unique in the project, `id` what its own list calls it; `folder` is that of its
     `stories.yaml` and `file` its record or story file (both from the project's root, "" without one); `depends_on` maps
     each key that it waits for to the reason; `said`: somebody says what it waits for, or that it waits for nothing;
-    `pauses` says that its list wants a person to look at it."""
+    `pauses` says that its list wants a person to look at it. `source` and `line` are where its text begins, from the
+    project's root; line 0: it is not known."""
 
     key: str
     id: str
@@ -78,6 +80,8 @@ class PlannedStory:
     condition: str = ""
     pauses: bool = False
     said: bool = False
+    source: str = ""
+    line: int = 0
 
     @property
     def done(self) -> bool:
@@ -88,33 +92,43 @@ class PlannedStory:
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """The stories in the order in which they may be dispatched. `epics` maps each epic to its title; `retrospectives`
-    are the epics whose list asks for one that is not done; `faults` say what could not be read or makes no sense."""
+    are the epics whose list asks for one that is not done; `faults` say what could not be read or makes no sense.
+    `impossible` maps the stories that cannot be done, because of what they wait for, to the reason."""
 
     root: str
     stories: tuple[PlannedStory, ...] = ()
     epics: Mapping[str, str] = field(default_factory=dict)
     retrospectives: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    impossible: Mapping[str, str] = field(default_factory=dict)
 
     def chosen(self, keys: Sequence[str] = (), epic: str | None = None) -> tuple[PlannedStory, ...]:
-        """The stories with those keys, or of that epic, or all, without what is done; in dispatch order, and with
-        whatever they wait for.
+        """The stories with those keys, or of that epic, or all, without what is done and what is impossible; in
+        dispatch order, and with whatever they wait for.
 
         Raises:
             NotFound: there is no such story or epic, or several are meant.
+            InvalidRequest: one of `keys` is impossible.
         """
         if epic is not None and epic not in self.epics:
             raise NotFound(f"There is no epic {epic} here; there are {', '.join(self.epics) or 'none'}.", epic=epic)
         wanted = {self.find(key).key for key in keys}
+        if refused := [self.impossible[key] for key in sorted(wanted & self.impossible.keys())]:
+            raise InvalidRequest(f"This cannot be run: {'; '.join(refused)}.", field="stories", faults=refused)
         wanted |= {one.key for one in self.stories if not keys and epic in (None, one.epic)}
         known = {one.key: one for one in self.stories}
         waiting = [known[key] for key in wanted]
         while waiting:
             for key in waiting.pop().depends_on:
-                if key not in wanted and not known[key].done:
+                if key in known and key not in wanted and not known[key].done:
                     wanted.add(key)
                     waiting.append(known[key])
-        return tuple(one for one in self.stories if one.key in wanted and not one.done)
+        return tuple(one for one in self.stories if one.key in wanted - self.impossible.keys() and not one.done)
+
+    def left_out(self, epic: str | None = None) -> list[str]:
+        """Why stories of that epic, or of all, cannot be done; each reason once."""
+        own = (one.key for one in self.stories if epic in (None, one.epic))
+        return list(dict.fromkeys(self.impossible[key] for key in own if key in self.impossible))
 
     def find(self, name: str) -> PlannedStory:
         """The story of that key, or that its list calls so (`1.2` for `1-2-user-auth`).
@@ -154,25 +168,22 @@ def read(package: Package, proposed: Mapping[str, Mapping[str, str]] | None = No
         stories += found
         epics |= titles
     explicit = _explicit(package.files, faults)
-    known = {one.key: one for one in stories}
+    known = {one.key for one in stories}
     given = {one.key: (proposed or {}).get(one.key) for one in stories if not one.said}
     given |= {key: dict.fromkeys(others, "interlock.workflows.yaml says so") for key, others in explicit.items()}
     for place, one in enumerate(stories := stories[:MOST]):
         if (waits := given.get(one.key)) is not None:
-            waits = {key: why for key, why in waits.items() if key in known}
+            if one.key not in explicit:  # A story may be gone since somebody accepted the proposal.
+                waits = {key: why for key, why in waits.items() if key in known}
             stories[place] = replace(one, depends_on=waits, said=one.said or one.key in explicit)
-    faults += [
-        f"{key} depends on {other}, which is no story here" for key, others in explicit.items() for other in others
-        if key in known and other not in known
-    ]  # fmt: skip
-    return Backlog(root, _ordered(stories, faults), epics, tuple(retrospectives), tuple(faults))
+    return _backlog(root, stories, epics, retrospectives, faults)
 
 
 def of_sprint(root: str, config: Mapping[str, object], path: str) -> Backlog:
     """The stories of one `sprint-status.yaml` alone, which needs no package."""
     faults: list[str] = []
     stories, epics, retrospectives = _of_sprint(root, config, path, faults)
-    return Backlog(root, _ordered(stories[:MOST], faults), epics, tuple(retrospectives), tuple(faults))
+    return _backlog(root, stories[:MOST], epics, retrospectives, faults)
 
 
 def sprint_path(root: str, config: Mapping[str, object]) -> str | None:
@@ -235,11 +246,11 @@ def _of_folder(root: str, folder: str, faults: list[str]) -> list[PlannedStory]:
             f"{slug}-{id}", id, slug, " ".join(title.split())[:200], BLOCKED if condition else status, text, folder,
             os.path.relpath(records[0], root) if len(records) == 1 else "", str(entry.get("invoke_dev_with") or ""),
             {f"{slug}-{one}": "its list says so" for one in _texts(entry.get("depends_on"))}, condition,
-            bool(entry.get("spec_checkpoint") or entry.get("done_checkpoint")),
+            bool(entry.get("spec_checkpoint") or entry.get("done_checkpoint")), source=name,
         ))  # fmt: skip
     if not isinstance(entries, list):
         faults.append(f"{name} is not a list of stories")
-    return _with_dependencies(made, {slug: ""}, faults)
+    return _with_dependencies(made, {})
 
 
 def _of_sprint(
@@ -259,28 +270,39 @@ def _of_sprint(
         named = KEY.match(key)
         if named is None:
             if (epic := re.fullmatch(r"epic-(\d+)", key)) is not None:
-                epics[epic[1]] = texts.get((epic[1], ""), ("", ""))[0] or f"Epic {epic[1]}"
+                epics[epic[1]] = texts.get((epic[1], ""), EpicText()).title or f"Epic {epic[1]}"
             continue
         epics.setdefault(named[1], f"Epic {named[1]}")
-        title, text = texts.get((named[1], named[2].lower()), ("", ""))
+        told = texts.get((named[1], named[2].lower()), EpicText())
         own = os.path.join(folder, f"{key}.md")
         settings = _front(os.path.join(root, own))
         there = os.path.isfile(os.path.join(root, own))
-        title = title or key.partition("-")[2].partition("-")[2].replace("-", " ").capitalize()
+        title = told.title or key.partition("-")[2].partition("-")[2].replace("-", " ").capitalize()
         depends = dict.fromkeys(_texts(settings.get("depends_on")), "its file says so")
         status = {"drafted": "ready-for-dev", "contexted": BACKLOG}.get(status, status)
         made.append(PlannedStory(
-            key, f"{named[1]}-{named[2]}", named[1], title[:200], status, text, "", own if there else "", "", depends
+            key, f"{named[1]}-{named[2]}", named[1], title[:200], status, told.text, "", own if there else "", "",
+            depends, source=told.source, line=told.line,
         ))  # fmt: skip
     retrospectives = [epic for epic in epics if statuses.get(f"epic-{epic}-retrospective", "") not in ("", DONE)]
-    said = {epic: texts.get((epic, ""), ("", ""))[1] for epic in epics}
-    return _with_dependencies(made, said, faults), epics, retrospectives
+    said = {epic: texts.get((epic, ""), EpicText()) for epic in epics}
+    return _with_dependencies(made, said), epics, retrospectives
 
 
-def _epic_texts(root: str, config: Mapping[str, object]) -> dict[tuple[str, str], tuple[str, str]]:
-    """(epic, story; "" for the epic itself) to (title, text), out of the epics files, whole or sharded."""
+@dataclass(frozen=True, slots=True)
+class EpicText:
+    """What an epics file says of an epic or a story, and where that begins."""
+
+    title: str = ""
+    text: str = ""
+    source: str = ""
+    line: int = 0
+
+
+def _epic_texts(root: str, config: Mapping[str, object]) -> dict[tuple[str, str], EpicText]:
+    """(epic, story; "" for the epic itself) to what is said of it, out of the epics files, whole or sharded."""
     place = glob.escape(folders(root, config, "planning_artifacts"))
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[tuple[str, str], EpicText] = {}
     for path in sorted({*glob.glob(f"{place}/*epic*.md"), *glob.glob(f"{place}/*epic*/*.md")}):
         text = Files(root).text(path) or ""
         marks = list(HEADING.finditer(text))
@@ -288,85 +310,120 @@ def _epic_texts(root: str, config: Mapping[str, object]) -> dict[tuple[str, str]
             is_story = mark[2].lower() == "story"
             if is_story == (mark[4] is not None):
                 body = text[mark.end() : end]
-                found.setdefault((mark[3], (mark[4] or "").lower()), (mark[5].strip(" *"), body))
+                told = EpicText(
+                    mark[5].strip(" *"), body, os.path.relpath(path, root), text.count("\n", 0, mark.end()) + 1
+                )
+                found.setdefault((mark[3], (mark[4] or "").lower()), told)
     return found
 
 
-def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, str], faults: list[str]) -> list[PlannedStory]:
-    """With what each story waits for, in one list."""
-    by_id = {one.id: one.key for one in stories} | {one.key: one.key for one in stories}
+class NamedDependency(NamedTuple):
+    """What a labelled line names: a story, or with `epic` a whole one; and the reason that people read."""
+
+    name: str
+    epic: bool
+    why: str
+
+
+def _labelled(told: EpicText, known: Container[str], *, epics: bool = False) -> list[NamedDependency] | None:
+    """What the labelled lines of a text name, nothing where they say so; None where there is none that can be read.
+    `epics`: a bare number is that of an epic."""
+    found: list[NamedDependency] = []
+    none = False
+    for mark in LABEL.finditer(told.text):
+        at = f":{told.line + told.text.count(chr(10), 0, mark.start())}" if told.line else ""
+        line = " ".join(re.sub(r"[*`]|^[ \t>_+-]+", "", mark[0]).split())
+        why = f"{f'{told.source}{at}' if told.source else 'its text'} says “{line}”"
+        values = [mark[1].strip(" \t*_")]
+        if not values[0]:  # It is a list, then.
+            below = told.text[mark.end() :].strip("\n").split("\n")
+            values = [item[1] for item in takewhile(bool, map(ITEM.match, below)) if item]
+        for value in values:
+            none = none or NOTHING.fullmatch(value) is not None
+            found += _named(re.sub(r"\([^()]*\)", "", value), why, known, epics)
+    return found if found or none else None
+
+
+def _named(value: str, why: str, known: Container[str], epics: bool) -> Iterator[NamedDependency]:
+    for part in map(str.strip, re.split(r"[,;&]|\band\b", value)):
+        word, match = part.strip("`\"' .").lower(), PART.fullmatch(part)
+        if word in known:
+            yield NamedDependency(word, epics, why)
+        elif match is not None and (match[1] or not match[2].isdigit() or not match[3].strip(" .")):
+            epics = match[1].lower().startswith("epic") if match[1] else epics
+            yield NamedDependency(match[2].replace(".", "-").lower(), epics, why)
+
+
+def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, EpicText]) -> list[PlannedStory]:
+    """With what each story waits for, in one list. `epics`: what is said of them."""
+    by_id = {name.lower(): one.key for one in stories for name in (one.id, one.key)}
     of_epic: dict[str, list[PlannedStory]] = {}
     for one in stories:
         of_epic.setdefault(one.epic, []).append(one)
-    names = list(of_epic)
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, str]] = {one.key: dict(one.depends_on) for one in stories}
     clear: set[str] = set()
+    whole: list[tuple[str, NamedDependency]] = []
+    before = None
     for epic, its in of_epic.items():
         for place, one in enumerate(its):
-            said = dict(one.depends_on) or _said(one.text, by_id, of_epic, one.epic)
-            faults += [f"{one.key} depends on {key}, which is no story here" for key in said if key not in by_id]
-            said = {by_id[key]: why for key, why in said.items() if key in by_id and by_id[key] != one.key}
-            if said or INDEPENDENT.search(one.text):
-                found[one.key] = said
+            said = [] if one.depends_on else _labelled(EpicText("", one.text, one.source, one.line), by_id)
+            if said is not None:
                 clear.add(one.key)
-                continue
-            found[one.key] = {its[place - 1].key: "it comes before it in the list"} if place else {}
-            if not place:
-                found[one.key] |= _of_epic(epic, epics.get(epic, ""), names, of_epic)
+            elif place:
+                found[one.key][its[place - 1].key] = "it comes before it in the list"
+            if said is None and (not place or its[place - 1].key in clear):
+                said = _labelled(epics.get(epic, EpicText()), by_id, epics=True)
+                if said is None and before is not None:
+                    said = [NamedDependency(before, True, "its epic comes before in the list")]
+            for each in said or ():
+                key = by_id.get(each.name) or by_id.get(f"{epic}-{each.name}") or each.name
+                if each.epic and each.name in of_epic:
+                    whole.append((one.key, each))
+                elif key != one.key:
+                    found[one.key][key] = each.why
+        before = epic
+    for key, each in whole:
+        its = of_epic[each.name]
+        ends = [one.key for one in its if not any(one.key in found[other.key] for other in its)] or [its[-1].key]
+        found[key] |= {end: each.why for end in ends if end != key}
     return [replace(one, depends_on=found[one.key], said=one.key in clear) for one in stories]
 
 
-def _of_epic(
-    epic: str, text: str, names: Sequence[str], of_epic: Mapping[str, Sequence[PlannedStory]]
-) -> dict[str, str]:
-    """What the first story of an epic waits for: the last of those that the epic waits for."""
-    said = [one for found in SAID.finditer(text) if EPIC_NAMED.search(found[0]) for one in re.findall(r"\d+", found[1])]
-    if said:
-        return {
-            of_epic[one][-1].key: f"epic {epic} says that it depends on epic {one}" for one in said if one in of_epic
-        }
-    place = names.index(epic)
-    if INDEPENDENT.search(text) or place == 0:
-        return {}
-    return {of_epic[names[place - 1]][-1].key: "its epic comes before in the list"}
-
-
-def _said(
-    text: str, known: Mapping[str, str], of_epic: Mapping[str, Sequence[PlannedStory]], own: str
-) -> dict[str, str]:
-    """The stories that a text says it depends on; a bare number is one of the same list's ids, or an epic's."""
-    found: dict[str, str] = {}
-    for match in SAID.finditer(text):
-        why = f"its text says “{' '.join(match[0].split())}”"
-        epics = bool(EPIC_NAMED.search(match[0]))
-        for name in re.findall(NUMBER, match[1]):
-            name = name.replace(".", "-").lower()
-            if epics and name in of_epic and name != own:
-                found[of_epic[name][-1].key] = why
-                continue
-            key = known.get(name) or known.get(f"{own}-{name}")
-            if key is not None:
-                found[key] = why
-    return found
-
-
-def _ordered(stories: Sequence[PlannedStory], faults: list[str]) -> tuple[PlannedStory, ...]:
+def _backlog(
+    root: str, stories: Sequence[PlannedStory], epics: Mapping[str, str], retrospectives: Sequence[str],
+    faults: Sequence[str],
+) -> Backlog:  # fmt: skip
     """In dispatch order: that of the lists, each story after all that it waits for."""
     known = {one.key: one for one in stories}
     placed: dict[str, PlannedStory] = {}
+    impossible: dict[str, str] = {}
 
     def place(one: PlannedStory, above: tuple[str, ...]) -> None:
-        for key in one.depends_on:
-            if key in above:
-                faults.append(f"dependency cycle: {' -> '.join([*above[above.index(key) :], key])}")
-            elif key in known and key not in placed:
+        for key, why in one.depends_on.items():
+            if key not in known:
+                impossible.setdefault(one.key, f"{one.key} depends on {key}, which is no story here: {why}")
+            elif key in above:
+                circle = [*above[above.index(key) :], key]
+                if not any(known[each].done for each in circle):
+                    pairs = zip(circle, circle[1:], strict=False)
+                    whys = "; ".join(f"{a} waits for {b}, {known[a].depends_on[b]}" for a, b in pairs)
+                    impossible.update(dict.fromkeys(circle, f"dependency cycle: {' -> '.join(circle)}: {whys}"))
+            elif key not in placed:
                 place(known[key], (*above, key))
         placed.setdefault(one.key, one)
 
     for one in stories:
         if one.key not in placed:
             place(one, (one.key,))
-    return tuple(placed.values())
+    todo = list(impossible)
+    while todo:
+        name = todo.pop()
+        for one in stories:
+            if name in one.depends_on and one.key not in impossible and not known[name].done:
+                impossible[one.key] = f"{one.key} waits for {name}, which cannot be done"
+                todo.append(one.key)
+    impossible = {one.key: impossible[one.key] for one in stories if one.key in impossible and not one.done}
+    return Backlog(root, tuple(placed.values()), epics, tuple(retrospectives), tuple(faults), impossible)
 
 
 def sound(inventory: Backlog) -> Backlog:

@@ -86,7 +86,7 @@ def judge(backlog: Backlog, answer: str) -> tuple[str, list[Json]]:
     faults += [f"{key}: there is no story {one}" for key, its in proposed.items() for one in its if one not in every]
     edges = {one.key: list(one.depends_on) for one in backlog.stories}
     edges |= {key: list(its) for key, its in proposed.items() if key in asked}
-    faults += [f"dependency cycle: {' -> '.join(one)}" for one in cycles(edges)]
+    faults += [f"dependency cycle: {' -> '.join(one)}" for one in cycles(edges) if asked & set(one)]
     return json.dumps(proposed), [_fault(one) for one in faults]
 
 
