@@ -90,8 +90,42 @@ def test_a_build_that_halts_asks_and_its_answer_takes_it_on(corpus: Corpus, tmp_
     stories = place.listed()
     assert done["exit"] == 1 and stories["garden-1"]["status"] == "blocked"
     assert stories["garden-2"]["status"] == "done" and stories["garden-3"]["waits_for"] == ["garden-1"]
-    (question,) = place.home.team(done["team"]).questions()
+    team = place.home.team(done["team"])
+    (question,) = team.questions()
     assert "unclear intent" in question.text
+    team.acting("human", person=True).reply(question.task_id, "The first one.", question=question.id)
+    assert place("run", "--all", "--agent", agent, "--parallel", "2", "--unattended")["exit"] == 0
+    assert place.listed()["garden-1"]["inputs"] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("word", ["The first one.", "retry", "skip"])
+def test_a_halt_in_the_middle_is_asked_with_what_its_record_says_and_is_nobodys_to_answer(
+    corpus: Corpus, tmp_path: Path, word: str
+) -> None:
+    place = project(corpus, tmp_path)
+    words = (
+        "run",
+        "garden-2",
+        "--agent",
+        f"{sys.executable} {AGENT} stops:garden-2",
+        "--parallel",
+        "1",
+        "--unattended",
+    )
+    assert place(*words)["exit"] == 1
+    team = place.home.team(place("list")["team"])
+    (question,) = team.questions()
+    assert "Which of the two layouts is meant?" in question.text
+    assert f"{FOLDER}/stories/2-made.md says why: unclear intent" in str(question.context)
+    assert list(question.options) == ["retry", "skip", "stop"]
+    (run,) = team.workflow_runs()
+    assert [one["kind"] for one in run["decisions"] if one["kind"] in ("question", "ask")] == ["ask"], (
+        "nobody invents it"
+    )
+    team.acting("human", person=True).reply(question.task_id, word, question=question.id)
+    done = place(*words)
+    assert done["exit"] == 0, (done, [one.text for one in team.questions()])
 
 
 @pytest.mark.long
@@ -179,3 +213,20 @@ def test_what_a_record_says_of_itself_is_compared_with_what_was_changed(tmp_path
     assert "1 tasks are open: More" in found.summary and "nothing but its record was changed" in found.summary
     record.write_text(text.replace("[ ]", "[x]"))
     assert spec.examined(str(tmp_path), values, {}, [], [own, "code.py"]).verdict == "approve"
+
+
+def test_another_storys_record_and_the_status_file_are_no_evidence(tmp_path: Path) -> None:
+    """Of a project with `sprint-status.yaml`: a build that wrote nothing but its status, beside an earlier story's."""
+    folder = tmp_path / "_bmad-output"
+    folder.mkdir()
+    record = "---\nstatus: done\n---\n# X\n\n## Auto Run Result\n\nOk.\n"
+    (folder / "spec-1-1-store.md").write_text(record)
+    status = "_bmad-output/sprint-status.yaml"
+    (tmp_path / status).write_text("development_status:\n  1-2-listing: review\n")
+    found = spec.examined(str(tmp_path), {"story": "1-2-listing"}, {}, [], [status])
+    assert (found.verdict, found.summary) == ("changes_requested", "there is no record of the build")
+    own = "_bmad-output/spec-1-2-listing.md"
+    (tmp_path / own).write_text(record)
+    found = spec.examined(str(tmp_path), {"story": "1-2-listing"}, {}, [own], [status, own])
+    assert found.summary == "nothing but its record was changed"
+    assert spec.examined(str(tmp_path), {"story": "1-2-listing"}, {}, [], [status, own, "a.py"]).verdict == "approve"

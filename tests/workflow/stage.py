@@ -115,12 +115,17 @@ Play = Callable[[Part], Awaitable["str | Turn"]]
 
 class Player:
     """An agent that plays `play`; `sessions` are all that were opened. An honest one leaves what the step asks for
-    where `play` says that it is completed and has not written it."""
+    where `play` says that it is completed and has not written it. One that `forgets` opens a new session where an
+    earlier one is to be resumed."""
 
     name = "player"
 
-    def __init__(self, play: Play, *, lasting: bool = True, resumes: bool = False, honest: bool = True) -> None:
+    def __init__(
+        self, play: Play, *, lasting: bool = True, resumes: bool = False, honest: bool = True,
+        forgets: bool = False,
+    ) -> None:  # fmt: skip
         self.play = play
+        self.forgets = forgets
         self.honest = honest
         self.step = ""
         self.before: dict[str, str] = {}
@@ -143,7 +148,8 @@ class PlayerSession:
         self._player = player
         self._opening = opening
         self.lasting = player.lasting
-        self.agent_session = (opening.resume or f"s{number}") if player.resumes else None
+        name = f"s{number}{player.forgets or ''}"
+        self.agent_session = (name if player.forgets else opening.resume or name) if player.resumes else None
         self.closed = False
         self._scope: anyio.CancelScope | None = None
         self._over: anyio.Event | None = None

@@ -118,6 +118,22 @@ def test_an_agent_that_can_resume_its_session_goes_on_in_it(tmp_path: Path) -> N
     assert outcome.state.outcome is not None or outcome.ending.kind == "parked"
 
 
+@pytest.mark.parametrize("forgets", [False, True], ids=["cannot be resumed", "another session"])
+def test_a_new_session_is_told_everything(tmp_path: Path, forgets: bool) -> None:
+    """Whoever took the last one's place knows nothing: not the workflow, not its variables, not how a turn ends."""
+    root = project(tmp_path / "p")
+    plan = RunPlan(project=str(root), tier=1, brief="It has to run offline.", values={"story": "1-2-seeds"})
+    desk = MemoryDesk(die_at=4)
+    play(root, Player(author(root, []), resumes=True), desk=desk, plan=plan)
+    assert desk.saved is not None and desk.saved.agent_session == "s1" and desk.saved.sent is not None
+    player = Player(author(root, []), resumes=forgets, forgets=forgets)
+    play(root, player, state=desk.saved)
+    first = player.prompts[0]
+    for told in ("# Workflow ", "How this run works", "It has to run offline.", "- story: 1-2-seeds", "# Step "):
+        assert told in first, told
+    assert "the session that was at work on it ended before its turn did" in first
+
+
 @pytest.mark.req("BMAD-3.2.4")
 def test_a_workflow_that_was_changed_meanwhile_is_put_to_a_human_who_may_start_afresh(tmp_path: Path) -> None:
     for word in ("start fresh", "resume"):

@@ -136,7 +136,8 @@ def test_without_a_word_about_it_the_order_of_the_list_counts(tmp_path: Path) ->
     place = Place(garden(tmp_path / "app", epics=epics))
     waits = {key: one["depends_on"] for key, one in place.listed().items()}
     assert waits == {
-        "1-1-beds": [], "1-2-seeds": ["1-1-beds"], "1-3-water": ["1-2-seeds"], "2-1-sun": ["1-3-water"],
+        "1-1-beds": [], "1-2-seeds": ["1-1-beds"], "1-3-water": ["1-2-seeds"],
+        "2-1-sun": ["1-1-beds", "1-2-seeds", "1-3-water"],
     }  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def test_what_the_project_says_explicitly_counts_most(tmp_path: Path) -> None:
         ("1-1-beds: [1-3-water]", "dependency cycle: 1-1-beds -> 1-3-water -> 1-1-beds: 1-1-beds waits for 1-3-water, "
          "interlock.workflows.yaml says so; 1-3-water waits for 1-1-beds, _bmad-output/epics.md:12 says “Depends on: "
          "Story 1.1 and story 1.2.”"),
-        ("1-1-beds: [9-9-x]", "1-1-beds depends on 9-9-x, which is no story here: interlock.workflows.yaml says so"),
+        ("1-1-beds: [9-9-x]", "1-1-beds depends on 9-9-x, which is not here: interlock.workflows.yaml says so"),
     ],
 )  # fmt: skip
 def test_stories_that_wait_for_what_cannot_be_are_left_out_and_the_rest_is_done(
@@ -177,13 +178,14 @@ def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
     """What stands alone in the first epic, and what stands alone in the second, lets nothing else begin early."""
     epics = EPICS.replace("## Epic 2: The sky\nDependencies: none\n", "## Epic 2: The sky\n")
     found = inventory.read(packages.load(str(garden(tmp_path / "app", epics=epics))))
-    assert dict(found.find("2.1").depends_on) == {"1-3-water": "its epic comes before in the list"}
+    why = "its epic comes before in the list"
+    assert dict(found.find("2.1").depends_on) == dict.fromkeys(("1-1-beds", "1-2-seeds", "1-3-water"), why)
     alone = epics.replace("**Depends on:** Story 1.1 and story 1.2.", "Depends on: 1.2")
     alone += "Dependencies: none\n\n### Story 2.2: Moon\n"
     status = STATUS.replace("  2-1-sun: backlog\n", "  2-1-sun: backlog\n  2-2-moon: backlog\n")
     found = inventory.read(packages.load(str(garden(tmp_path / "b" / "app", status, alone))))
     assert not found.find("2.1").depends_on
-    assert set(found.find("2.2").depends_on) == {"2-1-sun", "1-1-beds", "1-3-water"}
+    assert set(found.find("2.2").depends_on) == {"2-1-sun", "1-1-beds", "1-2-seeds", "1-3-water"}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
         ("**Dependencies:** Story 1.1, 1.2 and 2.1", {"1-1-a", "1-2-b", "2-1-d"}),
         ("- **Prerequisites**: Story 1-1-a (the beds), Story 1.2: Seeds", {"1-1-a", "1-2-b"}),
         ("Blocked by: stories 1.1 & 1.2.", {"1-1-a", "1-2-b"}),
-        ("Depends on: epic 1", {"1-3-c"}),
+        ("Depends on: epic 1", {"1-1-a", "1-2-b", "1-3-c"}),
         ("Dependencies:\n\n- Story 1.1\n- Story 1.2\n\nThat is all.", {"1-1-a", "1-2-b"}),
         ("Dependencies: none", set()),
         ("**Prerequisites:** None (first of its kind)", set()),
@@ -204,7 +206,11 @@ def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
         ("The price depends on 3 factors.", {"2-1-d"}),
         ("Depends on: 3 factors", {"2-1-d"}),
         ("This does not depend on story 1.2; story 1.3 will depend on story 2.2.", {"2-1-d"}),
+        # Nor is what could lose a story.
         ("Depends on: stories 1.1-1.3", {"2-1-d"}),
+        ("Depends on: 1.1 through 1.3", {"2-1-d"}),
+        ("Dependencies: none beyond story 1.1", {"2-1-d"}),
+        ("Depends on: 1.1 or 1.2 / 1.3", {"1-1-a", "1-2-b", "1-3-c"}),
         ("Prerequisites: PostgreSQL, Story 1.1", {"1-1-a"}),
     ],
 )

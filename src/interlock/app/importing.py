@@ -108,6 +108,7 @@ def _stories(path: str) -> TaskSource:
     source = TaskSource("bmad", path, os.path.basename(root), root)
     for message in found.faults:
         faults.add(None, message, path=status)
+    known = {one.key for one in found.stories}
     for one in found.stories:
         if one.status not in STATUSES:
             message = f"{one.key}: {one.status!r} is none of {', '.join(STATUSES)}"
@@ -115,9 +116,10 @@ def _stories(path: str) -> TaskSource:
         body = "\n\n".join(
             part for part in (one.text.strip()[:9000], f"Story file: {one.file}" if one.file else "") if part
         )
+        waits = [key for key in one.depends_on if key in known]
         source.tasks.append(SourceTask(
             one.key, f"Story {one.id}: {one.title}"[:200], body, one.status, "over" if one.done else "open",
-            (status, lines.get(one.key)), waits_for=list(one.depends_on), data={"epic": one.epic},
+            (status, lines.get(one.key)), waits_for=waits, data={"epic": one.epic},
         ))  # fmt: skip
     if faults:
         raise faults.error()

@@ -16,7 +16,7 @@ from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNot
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_team_name
 from interlock.model.task import FINAL, Task
-from interlock.model.text import count, gist, span, spent
+from interlock.model.text import count, gist, named, span, spent
 from interlock.storage import files
 from interlock.storage.ledger import Rows
 
@@ -346,7 +346,10 @@ def _epic(epic: str, title: str, own: Sequence[app.engine.ListedStory]) -> app.e
         if one.asks:
             digest.append(f"{one.key} waits for an answer: {one.asks}")
         elif one.waits_for:
-            whys = "; ".join(f"{key} ({one.reasons[key]})" for key in one.waits_for)
+            reasons: dict[str, list[str]] = {}
+            for key in one.waits_for:
+                reasons.setdefault(one.reasons[key], []).append(key)
+            whys = "; ".join(f"{named(keys, NAMED)} ({why})" for why, keys in reasons.items())
             digest.append(f"{one.key} waits for {whys}.")
     inputs, time = sum(one.inputs for one in own), usage["time"]
     costs = [

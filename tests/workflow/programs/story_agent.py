@@ -57,6 +57,9 @@ if value("story_id"):
     if step == "1" and wrong.get(key) == "halts" and not answered:
         put(record, "---\nstatus: blocked\n---\n# Made\n\n## Auto Run Result\n\nBlocking condition: unclear intent\n")
         end(step="finished")
+    if step == "1" and wrong.get(key) == "stops" and not answered and "follow the workflow from" not in prompt:
+        put(record, "---\nstatus: blocked\n---\n# Made\n\n## Auto Run Result\n\nBlocking condition: unclear intent\n")
+        end(step="blocked", reason="Which of the two layouts is meant?")
     if wrong.get(key) == "gap":
         patch, head = f"{OUT}/{key}.patch", "---\nstatus: {}\n---\n# Made\n\n## Auto Run Result\n\n{}\n"
         if "that reading was right" in prompt:

@@ -6,6 +6,7 @@ import click
 
 from interlock.errors import InvalidRequest
 from interlock.model.story import StoryList
+from interlock.model.text import named
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import DIRECTORY, Call, verb
 from interlock.surfaces.cli.run import run_staged
@@ -83,8 +84,8 @@ def plan(call: Call, directory: str, agent: str | None, accept: bool, drop: bool
     interlock.workflows.yaml, goes before it: change it there.
     """
     home, team = call.home, call.asked.team
-    if accept and drop:
-        raise click.UsageError("--accept and --drop exclude each other.")
+    if sum((accept, drop, agent is not None)) > 1:
+        raise click.UsageError("--agent, --accept and --drop exclude each other: look at a proposal before it counts.")
     if agent or not (accept or drop):
         kind, command = program(agent) if agent else (home.default_agent(), None)
         click.echo(f"asking {command[0] if command else kind} what the stories wait for …", err=True)
@@ -103,7 +104,7 @@ def _lines(found: StoryList) -> list[str]:
         own = [one for one in found.stories if one.epic == epic.epic]
         lines += [words.strong(words.clean(f"{epic.epic}  {epic.title}"))] if own else []
         for one in own:
-            waits = f"  waits for {', '.join(one.waits_for)}" if one.waits_for else ""
+            waits = f"  waits for {named(one.waits_for, 3)}" if one.waits_for else ""
             waits = f"  asks {one.question}" if one.question else waits
             mark = MARKS.get(one.status, "·")
             lines.append(f"  {mark} {one.key:<{width}}  {one.status:<13} {words.clean(one.title)}{waits}")

@@ -245,13 +245,14 @@ class AgentPool:
         self._asked = opening.permit
         self._on_update = on_update
         self._session: AgentSession | None = None
+        self._knows = False
         self._resume = resume
         self._watch: Watch | None = None
         self._quiet = 0.0
 
     @property
     def live(self) -> bool:
-        """Whether a session is open that knows what was said before."""
+        """Whether a session is open that has, or will have, more than one turn."""
         return self._session is not None and self._session.lasting
 
     @property
@@ -260,22 +261,23 @@ class AgentPool:
         return self._session.agent_session if self._session is not None else self._resume
 
     async def ready(self) -> bool:
-        """Open a session where none is; whether it knows what was said before (it was resumed, or is still open).
+        """Open a session where none is; whether it knows what was said before: it was resumed, or has had a prompt.
 
         Raises:
             AgentError: the program is missing or did not start.
         """
         if self.live:
-            return True
+            return self._knows
         await self.close()
-        wanted, self._resume = self._resume, None
+        wanted, self._resume, self._knows = self._resume, None, False
         if wanted is not None:
             try:
                 self._session = await self._agent.open(replace(self._opening, resume=wanted))
             except AgentError:
                 self._session = None  # It is gone, or the program cannot resume: a new one gets the history.
             if self._session is not None:
-                return self._session.lasting and self._session.agent_session == wanted
+                self._knows = self._session.lasting and self._session.agent_session == wanted
+                return self._knows
         self._session = await self._agent.open(self._opening)
         return False
 
@@ -295,6 +297,7 @@ class AgentPool:
             raise AgentError("No session is open; this is a defect of the engine.")
         whole = self.limits.party_round if party else 0.0
         watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet, whole)
+        self._knows = True
         try:
             turn = await prompted(session, text, watch, self._on_update, stop=stop)
         finally:

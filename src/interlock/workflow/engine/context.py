@@ -87,6 +87,14 @@ class Binding(Examination, Protocol):
         """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""
 
 
+@runtime_checkable
+class Halting(Examination, Protocol):
+    """An examination that also knows what is on record of a halt in the middle of the work."""
+
+    def halted(self, run: RunContext) -> Examined | None:
+        """What is on record, its verdict `BLOCKED`; null where nothing is."""
+
+
 class PartyMode(Protocol):
     """Discussions: of voices before the agent's next turn, or within a step whose agent plays them."""
 

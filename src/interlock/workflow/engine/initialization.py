@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Mapping
 
 from interlock.workflow.engine import recovery, steps
 from interlock.workflow.engine.context import RunContext
@@ -95,8 +96,9 @@ def bound(run: RunContext, missing: str | None) -> None:
     """The examinations know what they will look at; `missing` is what one of them lacks: then a human is asked."""
     state = run.state
     if missing is not None:
+        before = {name: value for name, value in state.plan.values.items() if name == STORY}
         state.plan.values.pop(STORY, None)
-        _ask_for(run, [STORY], missing)
+        _ask_for(run, [STORY], missing, before)
         return
     plan = run.state.plan
     survey = run.observe("survey", lambda: project_type.survey(run.root))
@@ -139,14 +141,16 @@ def _elsewhere(run: RunContext, name: str) -> str | None:
     return None
 
 
-def _ask_for(run: RunContext, missing: list[str], why: str) -> None:
+def _ask_for(run: RunContext, missing: list[str], why: str, before: Mapping[str, str] | None = None) -> None:
+    """Ask a human for what is missing; `before` is what could not be used, and is tried again with `retry`."""
     state = run.state
     listed = ", ".join(missing)
-    text = f"{why}. Answer with the value{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
+    values = "value" if len(missing) == 1 else "values, one `name=value` a line"
+    text = f"{why}. Answer with the {values}, `retry` to look again, or `stop`."
     run.decide(Decision("ask", listed, "the pre-flight validation misses it, and no configuration has it"))
-    run.ask("preflight", "clarification", text, known_by=text, data={"missing": missing})
+    run.ask("preflight", "clarification", text, known_by=text, data={"missing": missing, "before": dict(before or {})})
     if state.waiting is not None:
-        state.waiting.options = ["stop"]
+        state.waiting.options = ["retry", "stop"]
 
 
 def take_values(run: RunContext, missing: list[str], reply: str) -> bool:

@@ -14,10 +14,12 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.engine import prompts, questions, recovery, steps
-from interlock.workflow.engine.context import THRESHOLDS, RunContext
+from interlock.workflow.engine.context import THRESHOLDS, Halting, RunContext
 from interlock.workflow.engine.decision_log import LEARNED_PREFERENCE, Decision, menu_basis
 from interlock.workflow.engine.effects import ANSWER, NESTED, NUDGE, AdmitMenu, Pending
+from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.turn_interpreter import BLOCKED, QUESTION, Reading, asks, asks_to_go_on
+from interlock.workflow.markdown import quoted
 from interlock.workflow.menus import menu_participation_engine, options, recognition
 from interlock.workflow.menus.menu_participation_engine import (
     AUTOMATIC,
@@ -405,18 +407,21 @@ def acknowledged(run: RunContext, waiting: Waiting) -> None:
 
 
 def question(run: RunContext, found: Reading) -> None:
-    """A question or a halt: what was answered before, what was given, what the brief says, and only then a human."""
+    """A question or a halt: what was answered before, what was given, what the brief says, and only then a human. A
+    halt is nobody's to decide, so it is a human's unless it was answered before."""
     state = run.state
     text = found.text or "The agent has stopped and does not say why. What should it do?"
     mark = questions.fingerprint(text)
     blocked = found.kind == BLOCKED
     # Asked again in the same visit, also by an agent that has forgotten, it has the same answer.
     before = questions.answered_before(state, questions.answered(state, run.record), text)
-    given = before or questions.from_facts(text, state.plan.brief, state.plan.values)
+    given = before or (None if blocked else questions.from_facts(text, state.plan.brief, state.plan.values))
     pattern = run.wishes.question(run, text)
     if before is None and run.wishes.is_asked(run, text):
         _ask(run, text, "you want to be asked this", LEARNED_PREFERENCE, blocked=blocked)
-    elif not blocked and before is None and asks_to_go_on(text):
+    elif blocked and before is None:
+        _ask(run, text, "the agent has halted", None, blocked=True)
+    elif before is None and asks_to_go_on(text):
         # Whether to go on is no question for a person: the workflow says what comes next. An agent that asks nothing
         # else does not say how its step stands.
         why = "going on is what the run is for"
@@ -441,14 +446,34 @@ def question(run: RunContext, found: Reading) -> None:
         run.decide(Decision("question", "by the brief", why, by="brief", pattern=pattern))
         run.send(NUDGE, prompts.from_brief(text))
     else:
-        why = "the agent has halted" if blocked else "neither the brief nor a decision answers it"
-        _ask(run, text, why, None, blocked=blocked)
+        _ask(run, text, "neither the brief nor a decision answers it", None, blocked=blocked)
 
 
 def _ask(run: RunContext, text: str, why: str, source: str | None, *, blocked: bool) -> None:
-    """A free question to a human."""
+    """A free question to a human; of a halt, with what is on record of it, what is to become of the step."""
     run.decide(Decision("ask", "", why, source=source))
-    run.ask("question", "clarification", text, about=run.record, data={"blocked": blocked})
+    if not blocked:
+        run.ask("question", "clarification", text, about=run.record, data={"blocked": False})
+        return
+    found = run.observe("halt", lambda: _on_record(run))
+    recorded, answers, then = list[str](), list[str](), ""
+    for one in found.findings if found is not None else ():
+        recorded.append(f"{one.location} says why: {one.title}")
+        then = one.fix
+    if found is not None and found.details.get("says"):
+        recorded.append(quoted(found.details["says"]))
+        answers = list(found.details.get("answers", ()))
+    said = text if asks(text) else f"{text}\n\n{recovery.WHAT_NOW}"
+    run.ask(
+        "question", "clarification", said, (*answers, *recovery.OPTIONS), about=run.record, known_by=text,
+        context="\n\n".join(recorded) or None, data={"blocked": True, "then": then},
+    )  # fmt: skip
+
+
+def _on_record(run: RunContext) -> Examined | None:
+    """What the first examination that knows of a halt has on record."""
+    found = (one.halted(run) for one in run.examinations if isinstance(one, Halting) and one.called_for(run))
+    return next((one for one in found if one is not None), None)
 
 
 def _known(run: RunContext) -> bool:

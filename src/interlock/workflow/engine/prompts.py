@@ -48,7 +48,8 @@ Interlock runs this workflow and speaks for its user. It gives you one step at a
 
 YOLO = """\
 This is a YOLO run: nobody is there to answer. Skip confirmations and optional elicitation, decide as an experienced
-user of this project would, and say which assumptions you made."""
+user of this project would, and say which assumptions you made. What the text calls HALT or blocked is not decided: end
+with it, and a person is asked."""
 
 
 def framing(workflow: Workflow, state: WorkflowState, memory: str = "") -> str:
@@ -238,7 +239,10 @@ def nested_over(what: str, came_to: str = "") -> str:
 def interrupted(restored: bool) -> str:
     """Why a step begins again."""
     files = "Its files are as they were before it began." if restored else "Parts of it may stand in the files already."
-    return f"This step was interrupted and begins again. {files} Look before you write, and write nothing twice."
+    return (
+        "This step was interrupted: the session that was at work on it ended before its turn did. It begins again. "
+        f"{files} Look before you write, and write nothing twice."
+    )
 
 
 def decisions(state: WorkflowState) -> str:

@@ -65,14 +65,30 @@ def _paused(run: RunContext, waiting: Waiting, text: str) -> None:
 
 
 def _question(run: RunContext, waiting: Waiting, text: str) -> None:
-    run.send(ANSWER, prompts.answer(text, "the user's answer"))
+    """What a person says goes to the agent; of a halt, they may also have the step tried again, skipped or stopped."""
+    meant = questions.meaning(text, "escalation") if waiting.data.get("blocked") else None
+    then = str(waiting.data.get("then") or "")
+    if meant in (AGAIN, SKIP, STOP):
+        _escalation(run, waiting, text)
+        if meant == AGAIN and then:
+            run.state.recovery["guidance"] = then
+        return
+    answer = prompts.answer(text, "the user's answer")
+    run.send(ANSWER, f"{answer}\n\n{then}" if then else answer)
     run.state.waiting = None
     run.move(RUNNING)
 
 
 def _preflight(run: RunContext, waiting: Waiting, text: str) -> None:
-    if questions.meaning(text, "preflight") == STOP:
+    """A value, or that it be looked for again; to go on without one is not possible."""
+    meant = questions.meaning(text, "escalation")
+    if meant in (STOP, SKIP):
         _stop(run)
+        return
+    if meant == AGAIN:
+        run.state.plan.values |= waiting.data.get("before") or {}
+        run.state.waiting = None
+        initialization.initialize(run)
         return
     initialization.take_values(run, [str(one) for one in waiting.data.get("missing", [])], text)
     run.state.waiting = None

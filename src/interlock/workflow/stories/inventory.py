@@ -48,8 +48,9 @@ LABEL = re.compile(
     re.M | re.I,
 )
 """A line that says what something waits for. Prose does not: "the price depends on 3 factors"."""
-ITEM = re.compile(r"[ \t]*[-*+][ \t]+(.*)")
-NOTHING = re.compile(r"(?:none|nothing|n/?a|[-–—]+)(?![\w/]).*", re.I)
+ITEM = re.compile(r"\A[ \t]*[-*+][ \t]+(.*)")
+NOTHING = re.compile(r"(?:none|nothing|n/?a|[-–—]+)(?![\w/])\D*", re.I)
+NUMBER = re.compile(r"(?<!\d)\d+[.-]\d")
 PART = re.compile(
     r"(?:(stor(?:y|ies)|epics?)[ \t#]*)?"
     r"[`\"']?(\d+[.-]\d+[a-z]?(?:-[\w-]*[a-z0-9])?|\d+)[`\"']?(?=$|[\s:]|\.(?!\d))(.*)",
@@ -326,8 +327,8 @@ class NamedDependency(NamedTuple):
 
 
 def _labelled(told: EpicText, known: Container[str], *, epics: bool = False) -> list[NamedDependency] | None:
-    """What the labelled lines of a text name, nothing where they say so; None where there is none that can be read.
-    `epics`: a bare number is that of an epic."""
+    """What the labelled lines of a text name, nothing where they say so; None where there is none, or one that cannot
+    be read whole. `epics`: a bare number is that of an epic."""
     found: list[NamedDependency] = []
     none = False
     for mark in LABEL.finditer(told.text):
@@ -340,18 +341,25 @@ def _labelled(told: EpicText, known: Container[str], *, epics: bool = False) -> 
             values = [item[1] for item in takewhile(bool, map(ITEM.match, below)) if item]
         for value in values:
             none = none or NOTHING.fullmatch(value) is not None
-            found += _named(re.sub(r"\([^()]*\)", "", value), why, known, epics)
+            read = _named(re.sub(r"\([^()]*\)", "", value), why, known, epics)
+            if read is None:
+                return None
+            found += read
     return found if found or none else None
 
 
-def _named(value: str, why: str, known: Container[str], epics: bool) -> Iterator[NamedDependency]:
-    for part in map(str.strip, re.split(r"[,;&]|\band\b", value)):
+def _named(value: str, why: str, known: Container[str], epics: bool) -> list[NamedDependency] | None:
+    found = []
+    for part in map(str.strip, re.split(r"[,;&/]|->|\band\b|\bor\b", value)):
         word, match = part.strip("`\"' .").lower(), PART.fullmatch(part)
         if word in known:
-            yield NamedDependency(word, epics, why)
+            found.append(NamedDependency(word, epics, why))
         elif match is not None and (match[1] or not match[2].isdigit() or not match[3].strip(" .")):
             epics = match[1].lower().startswith("epic") if match[1] else epics
-            yield NamedDependency(match[2].replace(".", "-").lower(), epics, why)
+            found.append(NamedDependency(match[2].replace(".", "-").lower(), epics, why))
+        if word not in known and NUMBER.search(match[3] if match else part):
+            return None  # As in "1.1 to 1.3": one of those would be lost.
+    return found
 
 
 def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, EpicText]) -> list[PlannedStory]:
@@ -362,7 +370,6 @@ def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, EpicText
         of_epic.setdefault(one.epic, []).append(one)
     found: dict[str, dict[str, str]] = {one.key: dict(one.depends_on) for one in stories}
     clear: set[str] = set()
-    whole: list[tuple[str, NamedDependency]] = []
     before = None
     for epic, its in of_epic.items():
         for place, one in enumerate(its):
@@ -377,15 +384,13 @@ def _with_dependencies(stories: list[PlannedStory], epics: Mapping[str, EpicText
                     said = [NamedDependency(before, True, "its epic comes before in the list")]
             for each in said or ():
                 key = by_id.get(each.name) or by_id.get(f"{epic}-{each.name}") or each.name
-                if each.epic and each.name in of_epic:
-                    whole.append((one.key, each))
-                elif key != one.key:
+                if each.epic and not NUMBER.match(each.name):
+                    keys = [other.key for other in of_epic.get(each.name, ())] or [f"epic {each.name}"]
+                    found[one.key] |= dict.fromkeys(keys, each.why)
+                else:
                     found[one.key][key] = each.why
+                found[one.key].pop(one.key, None)
         before = epic
-    for key, each in whole:
-        its = of_epic[each.name]
-        ends = [one.key for one in its if not any(one.key in found[other.key] for other in its)] or [its[-1].key]
-        found[key] |= {end: each.why for end in ends if end != key}
     return [replace(one, depends_on=found[one.key], said=one.key in clear) for one in stories]
 
 
@@ -401,7 +406,7 @@ def _backlog(
     def place(one: PlannedStory, above: tuple[str, ...]) -> None:
         for key, why in one.depends_on.items():
             if key not in known:
-                impossible.setdefault(one.key, f"{one.key} depends on {key}, which is no story here: {why}")
+                impossible.setdefault(one.key, f"{one.key} depends on {key}, which is not here: {why}")
             elif key in above:
                 circle = [*above[above.index(key) :], key]
                 if not any(known[each].done for each in circle):

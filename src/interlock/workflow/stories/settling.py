@@ -27,6 +27,7 @@ from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CH
 from interlock.workflow.engine.steps import GATE
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package import packages
+from interlock.workflow.reviews import review_brief
 from interlock.workflow.runs import starting
 from interlock.workflow.runs.opening import Prepared
 from interlock.workflow.state import status_file, step_tracking
@@ -131,7 +132,8 @@ def leave(workspace: Workspace, caller: Principal, prepared: Prepared) -> None:
     if prepared.workflow.skill.id == spec.SKILL:
         state = prepared.state
         written = [*state.documents, *state.written]
-        paths = spec.find(root, state.plan.values, prepared.config, written)
+        changed = review_brief.of_run(state, root).paths
+        paths = spec.find(root, state.plan.values, prepared.config, written, changed)
         found = spec.read(root, paths[0]).deferred if len(paths) == 1 else ()
         if found:
             with workspace.act(Principal(SYSTEM)) as act:

@@ -21,6 +21,7 @@ from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BU
 from interlock.workflow.package.files import Files
 from interlock.workflow.reviews import review_brief
 from interlock.workflow.reviews.story import records
+from interlock.workflow.state import status_file
 from interlock.workflow.stories.inventory import folders
 
 SKILL = "bmad-build-auto"
@@ -84,14 +85,19 @@ def read(root: str, path: str) -> Record:
     )  # fmt: skip
 
 
-def find(root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str]) -> list[str]:
-    """The records that a run may have left, from the project's root: by folder and id, else of what it wrote."""
+def find(
+    root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str], changed: Sequence[str]
+) -> list[str]:
+    """The records that a run may have left, from the project's root: by folder and id, else of what it wrote, or at
+    least `changed`; another story's is none of its own."""
     if values.get("spec_folder") and values.get("story_id"):
         return records(root, values)
     place = os.path.relpath(folders(root, config, "implementation_artifacts"), root)
     known = [one for one in written if one.endswith(".md") and os.path.dirname(one) == place]
     whole = [os.path.join(root, one) for one in known]
-    whole += glob.glob(os.path.join(glob.escape(os.path.join(root, place)), "*.md")) if not known else []
+    if not known:
+        every = glob.glob(os.path.join(glob.escape(os.path.join(root, place)), "*.md"))
+        whole += [one for one in every if os.path.relpath(one, root) in changed]
     texts = Files(root)
     found = {os.path.relpath(one, root) for one in whole if texts.settings(one).values.get("status") in STATUSES}
     return sorted(found, key=lambda one: os.stat(os.path.join(root, one)).st_mtime, reverse=True)[:1]
@@ -107,17 +113,21 @@ class BuildResult:
         """After every unattended build."""
         return "a build is done when its record says so" if run.workflow.skill.id == SKILL else None
 
+    def halted(self, run: RunContext) -> Examined | None:
+        """What the record says, where it says that the build is blocked."""
+        found = self._look(run)
+        return found if found.verdict == BLOCKED else None
+
     async def examine(self, run: RunContext, round: int) -> Examined:
         """Read the record, and look whether what it says is so."""
+        return await anyio.to_thread.run_sync(self._look, run)
+
+    def _look(self, run: RunContext) -> Examined:
         state = run.state
         written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
         config = dict(run.package.config(run.workflow.module))
-
-        def look() -> Examined:
-            changed = review_brief.of_run(state, run.root).paths
-            return examined(run.root, state.plan.values, config, list(dict.fromkeys(written)), changed)
-
-        return await anyio.to_thread.run_sync(look)
+        changed = review_brief.of_run(state, run.root).paths
+        return examined(run.root, state.plan.values, config, list(dict.fromkeys(written)), changed)
 
 
 def examined(
@@ -128,7 +138,7 @@ def examined(
     changed: Sequence[str],
 ) -> Examined:
     """The verdict on the record of a run in the project at `root`, which has `changed` those files."""
-    paths = find(root, values, config, written)
+    paths = find(root, values, config, written, changed)
     if len(paths) != 1:
         why = "several files match the story's id" if paths else "there is no record of the build"
         fix = "Write the story's record with its status, as the workflow's HALT section says."
@@ -140,15 +150,18 @@ def examined(
         answers = [RIGHT] if INTENT_GAP in condition.lower() else []
         details = {"answers": answers, "says": record.result[:RESULT_SHOWN]}
         return Examined(BLOCKED, condition, (finding,), details, {"record": record.path, "condition": condition})
-    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(record, changed)]
+    own = {os.path.relpath(one, root) for one in status_file.paths(root, config)}
+    work = [one for one in changed if one not in own and os.path.basename(one) != os.path.basename(record.path)]
+    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(record, work)]
     told = {"record": record.path, "status": record.status, "deferred": len(record.deferred)}
     if lacking:
         return Examined(CHANGES, "; ".join(one.title for one in lacking), tuple(lacking), told)
-    return Examined(APPROVE, f"{record.path} says done, with its result, and {len(changed)} files changed", (), told)
+    return Examined(APPROVE, f"{record.path} says done, with its result, and {len(work)} files changed", (), told)
 
 
-def _lacking(record: Record, changed: Sequence[str]) -> list[tuple[str, str]]:
-    """What a record that is done lacks, and what to do about it."""
+def _lacking(record: Record, work: Sequence[str]) -> list[tuple[str, str]]:
+    """What a record that is done lacks, and what to do about it. `work` is what was changed beside it and the status
+    files."""
     found = []
     if record.status != "done":
         shown = record.status or "no status"
@@ -159,7 +172,7 @@ def _lacking(record: Record, changed: Sequence[str]) -> list[tuple[str, str]]:
     if record.open_tasks:
         listed = "; ".join(record.open_tasks[:SHOWN])
         found.append((f"{len(record.open_tasks)} tasks are open: {listed}", "Do them, or say why they are not needed."))
-    if not [one for one in changed if os.path.basename(one) != os.path.basename(record.path)]:
+    if not work:
         found.append(("nothing but its record was changed", "Implement the story."))
     return found
 
