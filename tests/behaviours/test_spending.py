@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -14,6 +15,7 @@ from interlock.agents.session import Opening, Turn, Update
 from interlock.clock import iso, seconds
 from interlock.errors import InvalidRequest, PlanError
 from interlock.model.report import as_text
+from interlock.runner import team_runner
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, me, play, settled
@@ -252,7 +254,19 @@ def test_over_a_limit_a_person_is_asked_whether_it_goes_on(
     assert reached.payload["of"] == whose and reached.payload["measure"] == next(iter(limits))
 
 
-def test_a_limit_of_the_whole_run_lets_nothing_new_start(place: Place) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["", "that is reached while the runner looks around"])
+def test_a_limit_of_the_whole_run_lets_nothing_new_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    look = team_runner.TeamRunner._end_superseded
+
+    async def look_around_for_long(runner: team_runner.TeamRunner) -> None:
+        await look(runner)
+        while late and runner._busy:
+            await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(team_runner.TeamRunner, "_end_superseded", look_around_for_long)
+
     async def bob(prompt: str, say: Say, opening: Opening) -> str:
         use(say, cost_usd=3.0)
         return await finish(place, opening)

@@ -58,6 +58,10 @@ def test_an_epic_is_implemented_by_folder_and_id(corpus: Corpus, tmp_path: Path)
     assert {f"src/garden-{id}.py" for id in "123"} <= set(files)
     assert {f"{FOLDER}/stories/{id}-made.md" for id in "123"} <= set(files)
     assert place.integrated("show", f"{branch}:{FOLDER}/stories.yaml") == LIST
+    again = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--dry-run")
+    assert again["message"].startswith("No story is left"), (
+        "its records are not merged yet, and it is done all the same"
+    )
     assert sources(place.root) == before and not [one for one in files if "_bmad/render/bmad" in one]
     team = place.home.team(done["team"])
     runs = [one for one in team.workflow_runs() if one["skill"] == "/bmad-build-auto"]

@@ -398,6 +398,48 @@ def finish(team: Team, *stories: str) -> None:
         assert team.complete(task, by="dev-1").state == "done"
 
 
+def test_naming_stories_cancels_nothing_and_begins_no_other(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    agent, home = f"{sys.executable} {AGENT}", place.home
+    staged = home.stage_stories(str(place.root), agent="command", command=[sys.executable, AGENT])
+    team = home.team(staged.team)
+    asked = team.task("1-1-beds").id
+    team.claim(asked, by="dev-1")
+    team.ask(asked, "Which of the two layouts?", by="dev-1")
+    team.reply(asked, "The first one.")
+    assert team.task(asked).state == "ready" and team.task(asked).run == 1
+    done = place("run", "1.2", "--agent", agent, "--parallel", "1", "--unattended")
+    assert done["exit"] == 0 and done["all_done"], done
+    states = {one.plan_key: one.state for one in team.tasks()}
+    assert states == {
+        "1-1-beds": "ready", "1-2-seeds": "done", "1-3-water": "backlog", "2-1-sun": "ready",
+        "epic-1-retrospective": "backlog",
+    }  # fmt: skip
+    assert [one.answer for one in team.conversation(asked)] == ["The first one."]
+    rest = home.stage_stories(str(place.root), agent="command", command=[sys.executable, AGENT])
+    assert not rest.new and not rest.removed_open and not rest.removed_started and rest.only is None
+    with pytest.raises(InvalidRequest, match="No story is left"):
+        home.stage_stories(str(place.root), ["1.2"], agent="command", command=[sys.executable, AGENT])
+
+
+def test_a_story_is_shown_with_what_its_list_says_of_it(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    shown = place("show", "1.3")
+    assert shown["story"]["key"] == "1-3-water" and shown["story"]["waits_for"] == ["1-1-beds", "1-2-seeds"]
+    assert "Depends on" in shown["text"] and shown["file"] == "_bmad-output/epics.md" and shown["impossible"] is None
+    assert place("show", "9.9")["error"] == "not_found"
+
+
+def test_without_git_stories_are_done_one_by_one_and_without_a_check_it_is_said_before(tmp_path: Path) -> None:
+    home, stage = without_git(tmp_path)
+    with pytest.raises(InvalidRequest, match="would overwrite each other"):
+        stage(parallel=3)
+    (tmp_path / "app" / "interlock.workflows.yaml").unlink()
+    staged = stage()
+    assert [one.name for one in home.team(staged.team).members() if one.agent] == ["dev-1"]
+    assert staged.parallel == 1 and any("no test command was found" in note for note in staged.notes)
+
+
 def test_a_plan_of_one_epic_brings_no_retrospective_of_another(tmp_path: Path) -> None:
     home, stage = without_git(tmp_path)
     team = home.team(stage(["1.1", "1.2"]).team)
@@ -416,8 +458,8 @@ def test_a_story_that_was_done_stays_in_the_plan_without_what_it_waited_for_and_
     status = tmp_path / "app" / SPRINT
     status.write_text(re.sub("(1-[12]-[a-z]+): backlog", r"\1: done", status.read_text()))
     planned = stage(["2.1"])
-    kept = [one.key for one in (*planned.unchanged, *planned.changed_started)]
-    assert [one.key for one in planned.new] == ["2-1-sun"] and kept == ["1-3-water"]
+    kept = [one.key for one in (*planned.unchanged, *planned.changed_started, *planned.updated)]
+    assert [one.key for one in planned.new] == ["2-1-sun"] and kept == ["1-3-water", "epic-1-retrospective"]
 
 
 def test_a_project_of_the_same_name_has_a_story_team_of_its_own(tmp_path: Path) -> None:

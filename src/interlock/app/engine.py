@@ -8,7 +8,7 @@ from typing import Self
 
 from interlock.memory.store import Condition, RecallResult
 from interlock.model.json import Json
-from interlock.model.story import ListedEpic, ListedStory, StoryList, StoryProposal
+from interlock.model.story import ListedEpic, ListedStory, StoryDetail, StoryList, StoryProposal
 from interlock.workflow.entry.workflow_entry_wrapper import detect, locate
 from interlock.workflow.package import packages
 from interlock.workflow.package.packages import Invocation
@@ -48,7 +48,7 @@ from interlock.workflow.stories.inventory import overlay as overlay_of
 
 __all__ = [
     "ADJUST", "INVALID", "LEAVE", "Backlog", "ChatCommand", "LearnedOf", "ListedEpic", "ListedStory",
-    "MemoryPlace", "Package", "PlannedStory", "Rollback", "StoryList", "StoryProposal", "Wanted",
+    "MemoryPlace", "Package", "PlannedStory", "Rollback", "StoryDetail", "StoryList", "StoryProposal", "Wanted",
     "WorkflowState", "cancel", "carry_out", "checkpoints", "choose_checkpoint", "clear_queue", "command_in",
     "decisions", "dequeue", "describe", "enqueue", "feedback_in", "find", "find_package", "find_workflow",
     "in_force_now", "installed_workflows", "interrupted", "is_invocation", "lanes", "led", "locate", "offer",

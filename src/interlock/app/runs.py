@@ -207,6 +207,7 @@ class RunVerbs(TeamsOfHome):
         name: str | None = None,
         labels: Sequence[str] | None = None,
         members: Sequence[str] | None = None,
+        only: Collection[str] | None = None,
         share: app.running.MachineShare | None = None,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; returns why it ended.
@@ -220,13 +221,13 @@ class RunVerbs(TeamsOfHome):
             take_over: replace a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
             limits: what this run may use before nothing new starts: `turns`, `tokens`, `cost_usd`.
-            hold: seconds that sessions wait for people when nothing else is left to do; until `hold_time` is over by
-                default.
+            hold: seconds that sessions wait for people when nothing else is left to do; `hold_time` by default.
             shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
             idle: also while no member has an agent that can be had here, to recover what nobody works on.
             name: under which it is listed as a worker.
             labels: what it offers to tasks that ask for it; what the setting says by default.
             members: the only members it works for.
+            only: the plan keys of the only tasks that it begins.
             share: which its runs are bounded by, beside those of other teams.
 
         Raises:
@@ -237,7 +238,8 @@ class RunVerbs(TeamsOfHome):
         self.need_person("run a team")
         config = app.running.RunnerConfig(
             parallel=parallel, until=until, take_over=take_over, endless=endless, limits=limits or {}, hold=hold,
-            shared=shared, idle=idle, name=name, labels=labels, members=members, share=share,
+            shared=shared, idle=idle, name=name, labels=labels, members=members, only=only,
+            share=share,
         )  # fmt: skip
         runner = app.running.TeamRunner(
             self.workspace(team),

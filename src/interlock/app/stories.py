@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from interlock.clock import iso
 from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_team_name
-from interlock.model.task import FINAL, Task
+from interlock.model.task import Task
 from interlock.model.text import count, gist, named, span, spent
 from interlock.storage import files
 from interlock.storage.ledger import Rows
@@ -24,6 +24,10 @@ AT_ONCE = 4
 """Stories that are implemented at once unless somebody says otherwise."""
 NAMED = 5
 """Stories that one sentence of a digest names."""
+UNVERIFIED = (
+    "no test command was found, so nothing that is run will say that a story works: name one as `stories: verify: …` "
+    "in interlock.workflows.yaml"
+)
 MEASURES = {"usd": "cost_usd", "turns": "turns", "tokens": "tokens"}
 BUDGET = re.compile(r"(?:\$\s*)?(\d+(?:\.\d+)?)\s*(usd|turns|tokens)?", re.IGNORECASE)
 
@@ -68,6 +72,25 @@ class StoryVerbs(RunVerbs):
         ]
         faults = [*found.faults, *found.left_out()]
         return app.engine.StoryList(name, listed, epics, faults, proposal)
+
+    def story(self, directory: str, key: str, team: str | None = None) -> app.engine.StoryDetail:
+        """One story with what its list says of it, and what has become of it; changes nothing.
+
+        Args:
+            key: its key, or what its list calls it, such as `1.2`.
+
+        Raises:
+            NotFound: there is none, or there are several.
+            WorkflowNotFound: no workflow package is installed there.
+        """
+        package = self._package(directory)
+        name = team or self.story_team(directory)
+        found, _ = self._backlog(package, name)
+        planned = found.find(key)
+        shown = next(one for one in self.stories(directory, team).stories if one.key == planned.key)
+        return app.engine.StoryDetail(
+            name, shown, planned.text.strip(), planned.file or planned.source, found.impossible.get(planned.key)
+        )
 
     def propose_dependencies(
         self, directory: str, *, agent: str, command: Sequence[str] = (), team: str | None = None,
@@ -146,16 +169,19 @@ class StoryVerbs(RunVerbs):
         package = self._package(directory)
         name = team or self.story_team(directory)
         inventory = app.engine.stories.sound(self._backlog(package, name)[0])
-        chosen = inventory.chosen(keys, epic)
-        if not chosen and not dry_run and self._unfinished(name):
-            # A retrospective, perhaps, that is to be tried again.
-            return self.stage(os.path.join(self._story_folder, f"{name}.yaml"))
+        tasks = self._planned(name)
+        before = self._kept(name, inventory, tasks)
+        key_of = app.engine.lanes.task_key
+        chosen = [one for one in inventory.chosen(keys, epic) if not _is_done(tasks.get(key_of(one.key)))]
+        begun = [
+            key for key, one in before.items()
+            if not _is_done(tasks[key]) and not keys and epic in (None, one["metadata"]["epic"])
+        ]  # fmt: skip
         left_out = [] if keys else inventory.left_out(epic)
-        if not chosen:
+        if not chosen and not begun:
             raise InvalidRequest(_nothing_left(left_out), field="keys", faults=left_out)
-        if name in self.teams() and not dry_run:
+        if tasks and not dry_run:
             self.settle_stories(name)
-        before = self._finished(name) if name in self.teams() else {}
         plan = self._plan(
             inventory, chosen, before, package, name, (agent, tuple(command)), parallel=parallel, budget=budget
         )
@@ -163,7 +189,10 @@ class StoryVerbs(RunVerbs):
             path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
             _write(path, plan)
             staged = self.stage(path, dry_run=dry_run)
-        return replace(staged, notes=(*staged.notes, *(f"left out: {why}" for why in left_out)))
+        notes = [f"left out: {why}" for why in left_out]
+        notes += [] if "verify" in plan else [UNVERIFIED]
+        only = _only(plan["tasks"], chosen, begun, tasks) if keys or epic is not None else None
+        return replace(staged, notes=(*staged.notes, *notes), only=only)
 
     def settle_stories(self, team: str) -> list[str]:
         """Write down what the team's stories have come to; the keys of `sprint-status.yaml` that changed."""
@@ -171,22 +200,27 @@ class StoryVerbs(RunVerbs):
             workdir = rows.team.get().workdir
             return app.engine.settling.write_statuses(rows, workdir) if workdir else []
 
-    def _unfinished(self, team: str) -> bool:
-        if team not in self.teams() or not os.path.exists(os.path.join(self._story_folder, f"{team}.yaml")):
-            return False
-        with self.workspace(team).look() as rows:
-            return any(task.state not in FINAL for task in rows.tasks.planned())
-
-    def _finished(self, team: str) -> Json:
-        """The tasks of the plan before that are done. They stay in the plan, so that what waited for them says so."""
-        try:
-            with open(os.path.join(self._story_folder, f"{team}.yaml"), encoding="utf-8") as file:
-                tasks: Json = json.load(file)["tasks"]
-        except (FileNotFoundError, ValueError, KeyError):
+    def _planned(self, team: str) -> dict[str, Task]:
+        """The team's planned tasks that were not called off, by key."""
+        if team not in self.teams():
             return {}
         with self.workspace(team).look() as rows:
-            done = [one.plan_key for one in rows.tasks.planned() if one.state == "done"]
-        return {key: tasks[key] for key in done if key in tasks}
+            return {str(one.plan_key): one for one in rows.tasks.planned() if one.state not in ("cancelled", "deleted")}
+
+    def _kept(self, team: str, inventory: app.engine.Backlog, tasks: Mapping[str, Task]) -> Json:
+        """What the plan before says of the team's tasks, which stay in the plan whatever is asked for now. Left out is
+        what is not done of a story that its list calls done, or does not have any more."""
+        try:
+            with open(os.path.join(self._story_folder, f"{team}.yaml"), encoding="utf-8") as file:
+                planned: Json = json.load(file)["tasks"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return {}
+        lanes = app.engine.lanes
+        wanted = {lanes.task_key(one.key) for one in inventory.stories if not one.done}
+        wanted |= {lanes.task_key(lanes.retrospective_key(epic)) for epic in inventory.epics}
+        return {
+            key: one for key, one in planned.items() if key in tasks and (key in wanted or _is_done(tasks[key]))
+        }  # fmt: skip
 
     @property
     def _story_folder(self) -> str:
@@ -237,9 +271,22 @@ class StoryVerbs(RunVerbs):
         own = app.engine.overlay_of(package.files)
         tasks = _tasks(inventory, chosen, before, package)
         plan = app.planning.draft(
-            package.root, name, tasks, agent=agent[0], command=agent[1], at_once=parallel or min(AT_ONCE, len(chosen))
+            package.root,
+            name,
+            tasks,
+            agent=agent[0],
+            command=agent[1],
+            at_once=parallel or min(AT_ONCE, max(1, len(chosen))),
         )
-        if "isolation" in plan:
+        if "isolation" not in plan:
+            if (parallel or 1) > 1:
+                raise InvalidRequest(
+                    "Without a commit in git all stories are implemented in one directory, where they would overwrite "
+                    "each other. Commit the project (`git init`, `git add`, `git commit`), or leave out --parallel.",
+                    field="parallel",
+                )
+            plan |= {"parallel": 1, "members": dict([next(iter(plan["members"].items()))])}
+        else:
             copied = app.engine.lanes.copied(package.root)
             plan |= {"copy": copied} if copied else {}
         for key in ("verify", *(("setup",) if "isolation" in plan else ())):
@@ -286,6 +333,22 @@ def _tasks(
     for key in before:  # What one of them waited for may have left the plan, without being done.
         tasks[key]["blocked_by"] = [one for one in tasks[key]["blocked_by"] if one in tasks]
     return tasks
+
+
+def _only(
+    planned: Json, chosen: Sequence[app.engine.PlannedStory], begun: Sequence[str], tasks: Mapping[str, Task]
+) -> tuple[str, ...]:
+    """The keys of the tasks that are begun where stories or an epic are named: theirs, with the ends of epics that they
+    are the last of."""
+    lanes = app.engine.lanes
+    own = {*begun, *(lanes.task_key(one.key) for one in chosen)}
+    ends = {lanes.task_key(lanes.retrospective_key(one.epic)) for one in chosen} & planned.keys()
+    own |= {key for key in ends if all(one in own or _is_done(tasks.get(one)) for one in planned[key]["blocked_by"])}
+    return tuple(key for key in planned if key in own)
+
+
+def _is_done(task: Task | None) -> bool:
+    return task is not None and task.state == "done"
 
 
 def _nothing_left(left_out: Sequence[str]) -> str:

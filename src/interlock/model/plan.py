@@ -235,7 +235,8 @@ class StagedPlan:
 
     `time_limit` is in seconds; `limits` are those of turns, tokens and money; `notes` say what to know before running
     it. `redo`: over, and asked for again. `changed_started` and `removed_started` were begun or over and differ from
-    the plan: they are left alone. `removed_open` were not begun, and are cancelled.
+    the plan: they are left alone. `removed_open` were not begun, and are cancelled. `only`: the keys of those that are
+    to be begun now, where that is not all of them.
     """
 
     team: str
@@ -250,6 +251,7 @@ class StagedPlan:
     changed_started: tuple[PlannedTask, ...] = ()
     removed_started: tuple[PlannedTask, ...] = ()
     removed_open: tuple[PlannedTask, ...] = ()
+    only: tuple[str, ...] | None = None
 
     @property
     def to_ask(self) -> bool:

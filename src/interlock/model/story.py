@@ -28,6 +28,18 @@ class ListedStory:
 
 
 @dataclass(slots=True, frozen=True)
+class StoryDetail:
+    """One story of `team` with the `text` that says what it is, the `file` that it stands in (its own, where it has
+    one), and why it is `impossible`, if it is."""
+
+    team: str
+    story: ListedStory
+    text: str
+    file: str
+    impossible: str | None
+
+
+@dataclass(slots=True, frozen=True)
 class ListedEpic:
     """One epic. Its `digest` are sentences on what is done, what is at work, what waits and why, and what it cost."""
 

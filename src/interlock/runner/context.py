@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -34,6 +34,7 @@ class RunnerConfig:
         name: under which it is listed as a worker; that of its machine by default.
         labels: what it offers to tasks that ask for it; by default what the setting of that name says.
         members: the only members that it works for; None for all.
+        only: the plan keys of the only tasks that it begins; None for all.
         share: which the team's runs are bounded by, beside those of other teams.
         idle: run also while no member has an agent that can be had here, to recover what nobody works on.
     """
@@ -49,6 +50,7 @@ class RunnerConfig:
     name: str | None = None
     labels: Sequence[str] | None = None
     members: Sequence[str] | None = None
+    only: Collection[str] | None = None
     share: MachineShare | None = None
 
 

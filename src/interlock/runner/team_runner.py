@@ -14,7 +14,7 @@ that is not endless ends when nothing can proceed without a person, after `hold`
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -300,6 +300,8 @@ class TeamRunner:
                 return
             if self._pool.is_busy(name):
                 continue
+            if self._config.limits and await anyio.to_thread.run_sync(self._limit_reached) is not None:
+                return  # By a run that has ended since this look around began.
             claimed = await worker.claim()
             if claimed is not None:
                 self._busy[name] = claimed[0]
@@ -401,7 +403,8 @@ class TeamRunner:
 
     def _nothing_left_in(self, rows: Rows) -> bool:
         members = [worker.member for worker in self._workers.values()]
-        return nothing_left(rows, members, self._workspace.settings(rows), iso(self._workspace.clock.now()))
+        settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
+        return nothing_left(rows, members, settings, now, self._config.only)
 
     def _seconds_until_due(self) -> float:
         """How long to sleep at most: until a task's delay is over, or the time is up."""
@@ -454,14 +457,16 @@ class RunnerProbe(LivenessProbe):
         return not self._drives(run) if run.runner == self.own else super().gone(run)
 
 
-def nothing_left(rows: Rows, members: Sequence[Member], settings: Settings, now: str) -> bool:
-    """Whether nothing proceeds without a person: no task is ready, now or after its delay, that one of `members` could
-    take and for whose labels a worker lives, and nobody is at work whose result could make one so. A pause ends
-    nothing: it is lifted by a person."""
+def nothing_left(
+    rows: Rows, members: Sequence[Member], settings: Settings, now: str, only: Collection[str] | None = None
+) -> bool:
+    """Whether nothing proceeds without a person: no task is ready (of those with the plan keys `only`), now or after
+    its delay, that one of `members` could take and for whose labels a worker lives, and nobody is at work whose result
+    could make one so. A pause ends nothing: it is lifted by a person."""
     here = {member.name for member in rows.team.members() if member.status != "stopped"}
     members = [member for member in members if member.name in here]
     names = {member.name for member in members}
-    ready = rows.tasks.ready(READY_LOOKED_AT)
+    ready = [task for task in rows.tasks.ready(READY_LOOKED_AT) if only is None or task.plan_key in only]
     takeable = [task for task in ready if any(may_take(task, one.name, one.agent) for one in members)]
     waits = Waits(rows, settings, now) if any(task.labels for task in takeable) else None
     if any(waits is None or waits.unlabelled(task) is None for task in takeable):

@@ -89,7 +89,10 @@ class Worker:
             reviews = bool(reviewers.waiting_for(rows, name))
             if (
                 not reviews
-                and rows.tasks.next_ready(name, shell=shell, now=iso(workspace.clock.now()), labels=labels) is None
+                and rows.tasks.next_ready(
+                    name, shell=shell, now=iso(workspace.clock.now()), labels=labels, only=self._context.config.only
+                )
+                is None
             ):
                 return None
             weight = int(workspace.settings(rows).get("weight"))
@@ -109,10 +112,13 @@ class Worker:
         caller = self._principal()
         task = None
         with suppress(RunLimit, _NothingToClaim), self._context.workspace.act(caller) as act:
+            only = self._context.config.only
             runner, parallel = self._context.process, self._context.config.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: the work itself is done already.
             task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
-            task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel, labels=labels)
+            task = task or claim.claim_next(
+                act, shell=shell, runner=runner, parallel=parallel, labels=labels, only=only
+            )
             if task is None:
                 raise _NothingToClaim
         if task is None:

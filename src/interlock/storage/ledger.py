@@ -309,11 +309,13 @@ class TaskRows(Protocol):
         """The epics that tasks are of, in the order of their numbers or names."""
 
     def next_ready(
-        self, member: str, *, shell: bool | None, now: str, labels: Collection[str] = (), ageing: float = 0
-    ) -> Task | None:
+        self, member: str, *, shell: bool | None, now: str, labels: Collection[str] = (), ageing: float = 0,
+        only: Collection[str] | None = None,
+    ) -> Task | None:  # fmt: skip
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own; those that ask for other labels than `labels`, and queued workflows, are passed over.
-        `ageing`: seconds by which a task of the next lower priority must be older to go first; 0: none does."""
+        a command of their own; those that ask for other labels than `labels`, and queued workflows, are passed over;
+        so are those with other plan keys than `only`. `ageing`: seconds by which a task of the next lower priority must
+        be older to go first; 0: none does."""
 
     def ready(self, limit: int, ageing: float = 0) -> list[Task]:
         """The ready queue in its order."""

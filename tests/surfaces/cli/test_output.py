@@ -25,7 +25,7 @@ events token/create token/list token/revoke
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier
 analyze/confidence analyze/artifact
 workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel
-workflow/adjust workflow/feedback workflow/queue story/list story/next story/run
+workflow/adjust workflow/feedback workflow/queue story/list story/show story/next story/run
 help version completion uninstall verify-receipt
 memory/status memory/search memory/list memory/flush
 question/list question/reply question/ask config/list config/get config/set

@@ -132,12 +132,13 @@ def claim_next(
     runner: str | None = None,
     parallel: int | None = None,
     labels: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> Task | None:
     """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none. An old
     task is more urgent than it was (setting `ageing`), so that none waits for ever behind new ones.
 
     `shell`: only tasks with a command of their own (true) or without (false); `parallel`: the most runs the team may
-    have open; `labels`: those that are offered to tasks which ask for some.
+    have open; `labels`: those that are offered to tasks which ask for some; `only`: the plan keys of those that count.
 
     Raises:
         RunLimit: that many runs are open, or the actor is at as many tasks as a member may be.
@@ -150,7 +151,7 @@ def claim_next(
     if runner is None:
         refuse_stopped(act, act.name)
     ageing = float(act.settings.get("ageing"))
-    task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at, labels=labels, ageing=ageing)
+    task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at, labels=labels, ageing=ageing, only=only)
     if task is not None:
         _begin(act, task, runner, reason="claimed", soft=False)
     return task

@@ -221,8 +221,9 @@ class SqlTasks(Table[Task]):
         return sorted(names, key=lambda name: (not name.isdigit(), len(name) if name.isdigit() else 0, name))
 
     def next_ready(
-        self, member: str, *, shell: bool | None, now: str, labels: Collection[str] = (), ageing: float = 0
-    ) -> Task | None:
+        self, member: str, *, shell: bool | None, now: str, labels: Collection[str] = (), ageing: float = 0,
+        only: Collection[str] | None = None,
+    ) -> Task | None:  # fmt: skip
         # Looks at the ready queue's index, each of which ends at its first row, where one would sort the queue: for
         # each priority two or four, and as many again for each set of labels that tasks ask for and that is offered.
         # BETWEEN: with `=` SQLite takes another index, for its order.
@@ -233,13 +234,14 @@ class SqlTasks(Table[Task]):
         whose: list[tuple[str, tuple[str, ...]]] = [("IS NULL", ()), ("= ?", (member,))]
         withouts = ("FALSE", "TRUE") if shell is None else ("FALSE" if shell else "TRUE",)
         looks, values = list[str](), list[str | float]()
+        planned = "" if only is None else f"AND plan_key IN ({', '.join('?' * len(only)) or 'NULL'}) "
         for (reserved, names), without, (wanted, texts) in itertools.product(whose, withouts, asked):
-            values += (*names, *texts, now)
+            values += (*names, *texts, *(only or ()), now)
             looks.append(
                 "SELECT (SELECT n FROM tasks WHERE state='ready' "
                 f"AND coalesce(reserved, assignee) {reserved} AND (command IS NULL) = {without} "
                 f"AND labels {wanted} AND tasks.priority BETWEEN each.priority AND each.priority "
-                "AND (not_before IS NULL OR not_before<=?) "
+                f"{planned}AND (not_before IS NULL OR not_before<=?) "
                 "AND NOT (coalesce(type, '') = 'WORKFLOW' AND id IN (SELECT task_id FROM workflow_queue)) "
                 f"ORDER BY {self.in_index} tasks.priority, n LIMIT 1) FROM each"
             )

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -124,13 +124,19 @@ def run_staged(
     with call.home.notices(team.name), call.home.telemetry(team.name):  # people who look elsewhere
         while True:
             reason = drive(
-                call, team, parallel=parallel or staged.parallel, until=until, take_over=take_over, limits=staged.limits
+                call,
+                team,
+                parallel=parallel or staged.parallel,
+                until=until,
+                take_over=take_over,
+                limits=staged.limits,
+                only=staged.only,
             )
             if reason != "finished" or not attended or not answer_questions(call, team):
                 break
     if stories:
         call.home.settle_stories(team.name)
-    return finish(call, team, reason, planned=stories, path=path)
+    return finish(call, team, reason, planned=stories, only=staged.only, path=path)
 
 
 def _refused_unattended(team: Team) -> Iterator[str]:
@@ -281,15 +287,17 @@ def drive(
 
 
 def finish(
-    call: Call, team: Team, reason: str, *, planned: bool = False, brief: bool = False, path: str | None = None
-) -> int:
-    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done. Of
+    call: Call, team: Team, reason: str, *, planned: bool = False, only: Sequence[str] | None = None,
+    brief: bool = False, path: str | None = None,
+) -> int:  # fmt: skip
+    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done,
+    of which `only` those keys may count. Of
     a plan from the file `path` that had been done before, say that; 1 where what it shows is out of date."""
     most = None if call.json else words.on_screen()
     report = team.report(limit=most)
     states = [state for state, count in report.counts.items() if count]
     if planned:
-        states = [one.state for one in team.tasks() if one.plan_key]
+        states = [one.state for one in team.tasks() if one.plan_key and (only is None or one.plan_key in only)]
     all_done = all(state in ("done", "cancelled", "deleted") for state in states)
     answered = [] if all_done or reason != "finished" else _answered_since(team)
     idle = path is not None and all_done and reason == "finished" and _nothing_was_run(team)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from interlock.errors import InvalidRequest
+from interlock.model.question import reply_command
 from interlock.model.story import StoryList
-from interlock.model.text import named
+from interlock.model.text import count, named, spent
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import DIRECTORY, Call, verb
 from interlock.surfaces.cli.run import run_staged
@@ -25,6 +26,34 @@ def list_(call: Call, directory: str, epic: str | None) -> None:
     call.answer(
         found, [*_lines(found), *digest] or "No stories here: there is no stories.yaml and no sprint-status.yaml."
     )
+
+
+@verb("show", reads=True, example="interlock story show 1.2")
+@click.argument("key")
+@DIRECTORY
+def show(call: Call, key: str, directory: str) -> None:
+    """What a story is, what it waits for and why, and what has become of it."""
+    found = call.home.story(directory, key, call.asked.team)
+    one, ask = found.story, None
+    if one.question is not None and one.task_id is not None:
+        ask = f"{words.clean(one.asks or '')}\n  {reply_command(one.question, one.task_id, found.team)}"
+    used = spent(one.usage) if one.usage else ""
+    waits = [f"{key} ({words.clean(one.reasons[key])})" for key in one.waits_for]
+    fields = words.fields(
+        [
+            ("status", one.status),
+            ("epic", one.epic),
+            ("waits for", "; ".join(waits)),
+            ("cannot be done", words.clean(found.impossible or "")),
+            ("asks", ask),
+            ("answers", count(one.inputs, "answer") + " by people" if one.inputs else ""),
+            ("used", used),
+            ("task", f"{one.task_id}: interlock task show {one.task_id} --team {found.team}" if one.task_id else ""),
+            ("file", words.clean(found.file)),
+        ]
+    )
+    text = ["", *words.block(found.text, "  ")] if found.text else []
+    call.answer(found, [f"{words.strong(one.key)}  {words.clean(one.title)}", *fields, *text])
 
 
 @verb("next", reads=True, example="interlock story next")

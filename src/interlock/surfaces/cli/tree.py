@@ -39,6 +39,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow queue", "workflow:queue", "workflows that wait for their turn"),
         ("story list", "story:list_", "the stories of a project, and what each waits for"),
         ("story plan", "story:plan", "what an agent proposes that stories wait for"),
+        ("story show", "story:show", "what a story waits for, and what became of it"),
         ("story next", "story:next_", "the stories that could be started now"),
         ("story run", "story:run", "implement stories: a worktree each, reviewed, verified, merged"),
         (
@@ -157,7 +158,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "story": (
-        "list, next, run: stories implemented by a team",
+        "list, show, next, run: stories implemented by a team",
         "The stories of a project: listed in order with what each waits for, and implemented by a team of agents.",
     ),
     "memory": (
