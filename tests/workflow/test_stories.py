@@ -256,14 +256,18 @@ def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_i
     stories = place.listed()
     assert {one["status"] for one in stories.values()} == {"done"}
     assert {one["inputs"] for one in stories.values()} == {0}
-    status = (place.root / SPRINT).read_text()
+    assert (place.root / SPRINT).read_text() == STATUS, "the checkout is its owner's until the merge"
+    branch = f"interlock/{done['team']}"
+    status = place.integrated("show", f"{branch}:{SPRINT}")
     assert "1-1-beds: done  # first" in status and "epic-1: done" in status and status.startswith("# kept\n")
     assert "epic-1-retrospective: done" in status
-    branch = f"interlock/{done['team']}"
     files = place.integrated("ls-tree", "-r", "--name-only", branch).splitlines()
     assert {f"src/{key}.py" for key in stories} <= set(files) and f"{OUT}/1-3-water.md" in files
     assert f"{OUT}/epic-1-retrospective.md" in files and not [one for one in files if ".workflow-state" in one]
-    assert place.integrated("show", f"{branch}:{SPRINT}") == STATUS, "no story's branch touches the status of others"
+    for key in ("1-1-beds", "1-2-seeds", "1-3-water", "2-1-sun"):
+        (commit_,) = place.integrated("log", "--first-parent", "--format=%H", f"--grep={key}", branch).split()
+        then = place.integrated("show", f"{commit_}:{SPRINT}")
+        assert f"{key}: done" in then and f"{key}: done" not in place.integrated("show", f"{commit_}^:{SPRINT}")
     merged = place.integrated("log", "--first-parent", "--reverse", "--format=%s", branch)
     assert merged.index("1-1-beds") < merged.index("1-3-water") and merged.index("1-2-seeds") < merged.index(
         "1-3-water"
@@ -272,6 +276,41 @@ def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_i
     runs = [one["skill"].rpartition(":")[2] for one in team.workflow_runs()]
     assert runs.count("create-story") == runs.count("dev-story") == 4
     assert not place("next")["stories"]
+    team.merge(everything=True)
+    assert (place.root / SPRINT).read_text() == status and place.integrated("status", "--porcelain") == ""
+    assert not place.home.settle_stories(done["team"]) and (place.root / SPRINT).read_text() == status
+
+
+@pytest.mark.long
+def test_a_retrospective_sees_what_is_done_and_what_it_leaves_to_be_done_is_kept(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    agent = f"{sys.executable} {AGENT} notes:epic-1-retrospective"
+    done = place("run", "--epic", "1", "--agent", agent, "--parallel", "2", "--unattended")
+    assert done["exit"] == 0, done
+    branch = f"interlock/{done['team']}"
+    status = place.integrated("show", f"{branch}:{SPRINT}")
+    assert "action_items:\n- Water earlier\n" in status and "epic-1-retrospective: done" in status
+    assert "2-1-sun: backlog" in status, "what it says of the stories is put back"
+    seen = place.integrated("show", f"{branch}:{OUT}/epic-1-retrospective.md")
+    assert all(f"{key}: done" in seen for key in ("1-1-beds", "1-2-seeds", "1-3-water")), seen
+
+
+@pytest.mark.long
+def test_a_status_that_a_person_sets_back_is_respected_and_the_story_is_done_again(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    words = ("run", "1.2", "--agent", f"{sys.executable} {AGENT}", "--parallel", "1", "--unattended")
+    done = place(*words)
+    place.home.team(done["team"]).merge(everything=True)
+    assert place(*words)["message"].startswith("No story is left")
+    path = place.root / SPRINT
+    path.write_text(path.read_text().replace("1-2-seeds: done", "1-2-seeds: ready-for-dev"))
+    before = path.read_text()
+    (place.root / "src/1-2-seeds.py").write_text("NAME = 'not what was asked for'\n")
+    commit(place.root)
+    assert place.listed()["1-2-seeds"]["status"] == "ready-for-dev"
+    assert place(*words, "--dry-run")["redo"] == ["1-2-seeds"] and path.read_text() == before
+    assert place(*words)["exit"] == 0 and path.read_text() == before
+    assert "1-2-seeds: done" in place.integrated("show", f"interlock/{done['team']}:{SPRINT}")
 
 
 COMPILES = "stories:\n  verify: '\"{}\" -m compileall -q src'\n"

@@ -166,6 +166,7 @@ class HomeBase:
             raise self._not_found(name) from None
         if known is None or known.ledger is not ledger:
             known = Workspace(name, directory, self._catalog, self._notifier, self._settings, self._clock)
+            known.finishing = _finish
             self._workspaces[name] = known
         return known
 
@@ -291,3 +292,8 @@ def warned(act: UnitOfWork, task: Task) -> Task:
     """`task` with what the mirror still owes, once the transaction is over."""
     task.warnings = [*task.warnings, *act.warnings]
     return task
+
+
+def _finish(workspace: Workspace, task: Task, directory: str) -> None:
+    """Have the merged tree of a story say what has become of it; what does that is loaded for stories alone."""
+    app.engine.settling.finish(workspace, task, directory)

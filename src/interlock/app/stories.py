@@ -172,7 +172,9 @@ class StoryVerbs(RunVerbs):
         tasks = self._planned(name)
         before = self._kept(name, inventory, tasks)
         key_of = app.engine.lanes.task_key
-        chosen = [one for one in inventory.chosen(keys, epic) if not _is_done(tasks.get(key_of(one.key)))]
+        wanted = [(one, tasks.get(key_of(one.key))) for one in inventory.chosen(keys, epic)]
+        redo = [key_of(one.key) for one, task in wanted if task and app.engine.settling.is_reopened(task, one.status)]
+        chosen = [one for one, task in wanted if not _is_done(task) or key_of(one.key) in redo]
         begun = [
             key for key, one in before.items()
             if not _is_done(tasks[key]) and not keys and epic in (None, one["metadata"]["epic"])
@@ -188,7 +190,7 @@ class StoryVerbs(RunVerbs):
         with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
             path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
             _write(path, plan)
-            staged = self.stage(path, dry_run=dry_run)
+            staged = self.stage(path, dry_run=dry_run, redo=redo)
         notes = [f"left out: {why}" for why in left_out]
         notes += [] if "verify" in plan else [UNVERIFIED]
         only = _only(plan["tasks"], chosen, begun, tasks) if keys or epic is not None else None
@@ -196,9 +198,7 @@ class StoryVerbs(RunVerbs):
 
     def settle_stories(self, team: str) -> list[str]:
         """Write down what the team's stories have come to; the keys of `sprint-status.yaml` that changed."""
-        with self.workspace(team).look() as rows:
-            workdir = rows.team.get().workdir
-            return app.engine.settling.write_statuses(rows, workdir) if workdir else []
+        return app.engine.settling.write_statuses(self.workspace(team))
 
     def _planned(self, team: str) -> dict[str, Task]:
         """The team's planned tasks that were not called off, by key."""
@@ -438,7 +438,7 @@ def _named(keys: Sequence[str]) -> str:
 
 def _status(listed: str, task: Task | None, asked: bool) -> str:
     """What a story has come to: its task says it where there is one, its list otherwise."""
-    if task is None or task.state in ("cancelled", "deleted"):
+    if task is None or task.state in ("cancelled", "deleted") or app.engine.settling.is_reopened(task, listed):
         return listed
     if asked:
         return "blocked"

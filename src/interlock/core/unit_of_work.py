@@ -13,7 +13,7 @@ redelivered (decision 5).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from interlock.clock import Clock, iso, seconds
 from interlock.errors import AnswerLost, Forbidden, InterlockError, InvalidRequest, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
+from interlock.model.task import Task
 from interlock.model.team import ActingMember, Member
 from interlock.processes import ancestry
 from interlock.settings import Settings
@@ -303,6 +304,8 @@ class Workspace:
         """How often the home was closed: whoever waits then waits no longer."""
         self.named = False
         """Whether the ledger has been seen to be that of the team `name`."""
+        self.finishing: Callable[[Workspace, Task, str], None] | None = None
+        """What adds to the merged tree of a workflow's task, in the checkout named, before it is checked."""
 
     def log_path(self, task_id: str, run: int, kind: str = "output") -> str:
         """Where what a run (`output`), or its verify (`verify`), printed is kept."""

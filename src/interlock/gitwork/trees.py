@@ -344,6 +344,15 @@ class Trees:
             raise GitFailed(f"git could not merge {commit[:12]} in {path}, and names no conflict.", path=path)
         return None, conflicts
 
+    def amended(self, path: str) -> str | None:
+        """Make what was changed since in the detached worktree at `path` a part of its last commit; that commit, or
+        None where nothing was."""
+        git = self._git.at(path)
+        if git("diff", "--quiet", "HEAD", ok=(0, 1)).code == 0:
+            return None
+        git("commit", "--quiet", "--amend", "--all", "--no-edit", "--no-verify", variables=git.identity())
+        return git.commit_of("HEAD")
+
     def parted(self, head: str, onto: str) -> str:
         """The last commit that both come from; "" where there is none."""
         return self._git("merge-base", head, onto, ok=(0, 1)).text

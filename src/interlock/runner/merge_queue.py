@@ -24,6 +24,7 @@ from anyio.abc import TaskGroup
 from interlock.agents.session import Update
 from interlock.core.tasks import merge as ledger
 from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
 from interlock.gitwork import changes
@@ -219,6 +220,9 @@ class BranchMerge:
             if alike:
                 reason = ALIKE.format(files=", ".join(alike))
                 raise MergeFailure("conflict", reason, alike, todo=self._todo(TWICE, head, onto))
+            if task.type == WORKFLOW and self._workspace.finishing is not None:
+                self._workspace.finishing(self._workspace, task, directory)
+                commit = found.amended(path) or commit
             return head, onto, directory, commit
 
         head, onto, directory, commit = await anyio.to_thread.run_sync(merge)

@@ -49,7 +49,11 @@ if "# Code review: " in prompt or ("reviewer" in prompt[:2000].lower() and "# Wo
 if wrong.get(key) == "asks" and not answered:
     end(step="blocked", reason="Which of the two layouts is meant?")
 if "retrospective" in key:
-    put(f"{OUT}/{key}.md", "# Retrospective\n\nIt went well.\n")
+    status = get(f"{OUT}/sprint-status.yaml") if os.path.exists(f"{OUT}/sprint-status.yaml") else ""
+    put(f"{OUT}/{key}.md", f"# Retrospective\n\nIt went well.\n\n{status}")
+    if wrong.get(key) == "notes":
+        status = status.replace("2-1-sun: backlog", "2-1-sun: done")
+        put(f"{OUT}/sprint-status.yaml", f"{status}action_items:\n- Water earlier\n")
     end(step="completed")
 step = (re.findall(r"^# Step ([\w.-]+):", prompt, re.MULTILINE) or ["?"])[-1]
 if value("story_id"):

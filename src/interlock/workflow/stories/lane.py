@@ -11,7 +11,7 @@ The task's body is what is run, a line for each skill, then what its author want
 
 A lane's status is nobody's business but ours: what its skills write into `sprint-status.yaml` of their worktree is put
 back before it is merged, so that stories that are implemented at once do not conflict in it, and `settling` writes the
-status after the merge.
+status into the merge. A retrospective may write all else there, such as what is to be done next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
 from interlock.gitwork.git import Git
 from interlock.model.plan import key_of
 from interlock.workflow.package.packages import Invocation, Package, Skill
@@ -39,6 +39,11 @@ def task_key(key: str) -> str:
 def retrospective_key(epic: str) -> str:
     """The key of an epic's retrospective, as `sprint-status.yaml` has it."""
     return f"epic-{epic}-{RETROSPECTIVE}"
+
+
+def is_retrospective(key: str) -> bool:
+    """Whether that is the key of a retrospective."""
+    return key.startswith("epic-") and key.endswith(f"-{RETROSPECTIVE}")
 
 
 def of_story(package: Package, story: PlannedStory) -> Lane:
@@ -105,9 +110,9 @@ def enter(root: str, output: str) -> None:
             files.put(path, b"*\n")
 
 
-def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
+def leave(root: str, base: str | None, config: Mapping[str, object], *, whole: bool = True) -> None:
     """Put `sprint-status.yaml` back as it was at `base`, the commit that the worktree began with, or as others left it
-    in what was merged since.
+    in what was merged since; where it is not `whole`, its statuses alone.
 
     Raises:
         StorageError, GitFailed: it could not be.
@@ -122,7 +127,20 @@ def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
             continue
         before = git("show", f"{base}:./{name}", ok=(0, 128))
         if before.code == 0 and files.get(path) != before.out.encode():
-            files.put(path, before.out.encode(), os.stat(path).st_mode & 0o7777)
+            text = before.out if whole else _with_statuses_of(before.out, files.get(path) or b"")
+            files.put(path, text.encode(), os.stat(path).st_mode & 0o7777)
+
+
+def _with_statuses_of(before: str, now: bytes) -> str:
+    """The text as it is now with the statuses that it had before; the text before where that cannot be told apart."""
+    try:
+        text, statuses = now.decode(), status_file.statuses(before)
+        for key, status in status_file.statuses(text).items():
+            if key in statuses and statuses[key] != status:
+                text = status_file.changed(text, key, statuses[key])
+    except (InterlockError, UnicodeDecodeError):
+        return before
+    return text
 
 
 def copied(root: str) -> list[str]:

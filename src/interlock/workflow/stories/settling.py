@@ -3,24 +3,27 @@
 What goes wrong after the story's workflow has ended (the check on what was fixed since, the merge, a person who asks
 for changes) takes the run up again at the project's check, with the reason: the workflow is not gone through once more.
 
-Status is derived: a story is done when its task is, which is after the verified merge. Writing it down again is
-harmless, so it is written whenever stories are looked after: when a lane of the team ends, and around `story run`.
+Status is derived: a story is done when its task is, so its status is part of its merge. Where nothing is merged, or
+git does not know the file, it is written into the project itself, when a lane of the team ends and around `story run`.
+Either is done once: whoever sets a status back means it.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.core.tasks import create
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError
+from interlock.gitwork.git import Git
+from interlock.gitwork.isolation import look
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine
-from interlock.storage.ledger import Rows
 from interlock.workflow.engine import machine, prompts
 from interlock.workflow.engine.context import Examination, RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, PROJECT_CHECK, Examined, Finding
@@ -39,6 +42,8 @@ from interlock.workflow.stories.spec import Deferred
 
 TYPE = "IMPLEMENTATION"
 FOUND_BY = "found_by"
+WRITTEN = "status_written"
+"""In the metadata of a story's task: its status was written, so that another one is somebody's word."""
 WORDS = re.compile(r"[a-z0-9]+")
 TITLE = "The project's check"
 CAME_BACK = "The finished story"
@@ -128,7 +133,7 @@ def leave(workspace: Workspace, caller: Principal, prepared: Prepared) -> None:
     """
     assert prepared.lane is not None
     root = prepared.package.root
-    lanes.leave(root, prepared.base, prepared.config)
+    lanes.leave(root, prepared.base, prepared.config, whole=not lanes.is_retrospective(prepared.lane.story))
     if prepared.workflow.skill.id == spec.SKILL:
         state = prepared.state
         written = [*state.documents, *state.written]
@@ -139,10 +144,8 @@ def leave(workspace: Workspace, caller: Principal, prepared: Prepared) -> None:
             with workspace.act(Principal(SYSTEM)) as act:
                 for one in found:
                     defer(act, prepared.lane.story, one)
-    with workspace.look() as rows:
-        workdir = rows.team.get().workdir
-        if workdir and prepared.base is not None:  # What is merged by now; this one is, at the earliest, next.
-            write_statuses(rows, workdir)
+    if prepared.base is not None:  # What is done by now; this one is, at the earliest, next.
+        write_statuses(workspace)
 
 
 def defer(act: UnitOfWork, story: str, found: Deferred) -> Task:
@@ -169,30 +172,78 @@ def _fingerprint(summary: str, location: str) -> str:
     return " ".join([*sorted(set(WORDS.findall(summary.lower()))), file])[:500]
 
 
-def write_statuses(rows: Rows, project: str) -> list[str]:
-    """Write into the project's `sprint-status.yaml` what the team's stories have come to; the keys that changed. What
-    cannot be written now is written the next time."""
+def finish(workspace: Workspace, task: Task, directory: str) -> None:
+    """Write what a story has come to into the merged tree in `directory`, which the project lies in: done, once its
+    merge is. What cannot be written is left as it is."""
+    lane = starting.lane_of(task.body)
+    with workspace.look() as rows:
+        project = rows.team.get().workdir
+    found = _sprint(project) if project else None
+    if lane is None or found is None:
+        return
+    path = os.path.join(directory, os.path.relpath(found, project))
+    if status_file.read(path) is None:
+        return
+    _write(path, [lane.story])
+    with workspace.act(Principal(SYSTEM)) as act:
+        _note(act, [find(act.rows, task.id)])
+
+
+def write_statuses(workspace: Workspace) -> list[str]:
+    """Write into the project's own `sprint-status.yaml` what the team's stories have come to, each once; the keys that
+    changed. Where stories are merged, their merges bring it (`finish`), unless git does not know the file. What cannot
+    be written now is written the next time."""
+    with workspace.look() as rows:
+        project = rows.team.get().workdir
+        every = {lane.story: task for task in rows.tasks.planned() if (lane := starting.lane_of(task.body)) is not None}
+    path = _sprint(project) if project else None
+    if path is None or not project or _is_merged(workspace, project, path):
+        return []
+    open_ = {key: task for key, task in every.items() if task.state == DONE and WRITTEN not in task.metadata}
+    changed = _write(path, list(open_))
+    now = status_file.read(path) or {}
+    with workspace.act(Principal(SYSTEM)) as act:
+        _note(act, [find(act.rows, task.id) for key, task in open_.items() if now.get(key, DONE) == DONE])
+    return changed
+
+
+def is_reopened(task: Task, status: str) -> bool:
+    """Whether somebody has set the status of a done story back: it had been written, and the project had it."""
+    there = task.worktree is None or bool(task.worktree.get("delivered"))
+    return task.state == DONE and WRITTEN in task.metadata and there and status != DONE
+
+
+def _sprint(project: str) -> str | None:
     package = packages.find(project)
-    if package is None:
-        return []
-    config = dict(package.config("bmm"))
-    path = sprint_path(package.root, config)
-    now = status_file.read(path) if path else None
-    if path is None or now is None:
-        return []
-    wanted = _wanted(rows, now)
+    return sprint_path(package.root, dict(package.config("bmm"))) if package is not None else None
+
+
+def _is_merged(workspace: Workspace, project: str, path: str) -> bool:
+    if not look(workspace).on:
+        return False
+    return Git(project, timeout=lanes.GIT_SECONDS)("ls-files", "--error-unmatch", "--", path, ok=(0, 1, 128)).code == 0
+
+
+def _note(act: UnitOfWork, tasks: Iterable[Task]) -> None:
+    for task in tasks:
+        if WRITTEN not in task.metadata:
+            act.rows.tasks.update(task, metadata={**task.metadata, WRITTEN: DONE}, updated_at=act.at)
+
+
+def _write(path: str, done: Sequence[str]) -> list[str]:
+    """Write that these stories are done, and what follows for their epics; the keys that changed."""
+    now = status_file.read(path)
     changed = []
-    for key, status in wanted.items():
+    for key, status in _wanted(done, now).items() if now is not None else ():
         try:
-            status_file.write(path, key, status, expected=now[key])
+            status_file.write(path, key, status, expected=now[key] if now else "")
             changed.append(key)
         except InterlockError:
             continue  # Somebody else is writing it; it is derived again.
     return changed
 
 
-def _wanted(rows: Rows, now: Mapping[str, str]) -> dict[str, str]:
-    done = {lane.story for task in rows.tasks.planned() if task.state == DONE and (lane := starting.lane_of(task.body))}
+def _wanted(done: Sequence[str], now: Mapping[str, str]) -> dict[str, str]:
     wanted: dict[str, Any] = {key: DONE for key, status in now.items() if key in done and status != DONE}
     after = {**now, **wanted}
     for key, status in now.items():
