@@ -46,7 +46,11 @@ def turn(root: str, prompt: str, seen: Seen) -> list[Move]:
         (source,) = set(re.findall(r"src/garden\d\.py", prompt))
         return [call("Read", file_path=f"{root}/{source}"), say(verdict(source))]
     if "# Workflow /bmad-retrospective" in prompt:
-        written = call("Write", file_path=f"{root}/{RETROSPECTIVE}", content="# Retrospective\n\nIt went well.\n")
+        written = call(
+            "Write",
+            file_path=f"{root}/{RETROSPECTIVE}",
+            content="# Retrospective\n\nIt went well.\n\n## Next\n\nWater.\n",
+        )
         return [written, *closed(outputs=[RETROSPECTIVE])]
     step = re.search(r"^# Step (\d+): ", prompt, re.MULTILINE)
     id = next(iter(re.findall(r"^- story_id: (\d+)$", "\n".join(seen.prompts), re.MULTILINE)), "")

@@ -160,7 +160,7 @@ class PlayerSession:
         self._scope, self._over = anyio.CancelScope(), anyio.Event()
         turn = Turn("cancelled")
         player, root = self._player, Path(self._opening.workdir)
-        if leaving.BEGINS in text or re.search(r"^# Step [\w.-]+: ", text, re.MULTILINE):
+        if leaving.BEGINS in text or leaving.WHOLE in text or re.search(r"^# Step [\w.-]+: ", text, re.MULTILINE):
             player.step, player.before = text, leaving.texts(root, text)
         try:
             with self._scope:
@@ -169,6 +169,7 @@ class PlayerSession:
                 if player.honest and turn.stop == "end" and (over := COMPLETED.search(turn.output)):
                     found = re.search(r"^# Step ([\w.-]+): ", player.step, re.MULTILINE)
                     leaving.leave(root, player.step, player.before, found[1] if found else "")
+                    leaving.leave_all(root, player.step)
                     kinds = {kind for kind, _, _ in leaving.due(player.step)}
                     said = {
                         name: value for kind, (name, value) in SAID.items() if kind in kinds and name not in turn.output

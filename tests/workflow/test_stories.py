@@ -273,6 +273,7 @@ def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_i
         "1-3-water"
     )
     team = place.home.team(done["team"])
+    assert [one.files for one in team.report().done] == [[]] * 5, "what the engine keeps for itself is no result"
     runs = [one["skill"].rpartition(":")[2] for one in team.workflow_runs()]
     assert runs.count("create-story") == runs.count("dev-story") == 4
     assert not place("next")["stories"]
@@ -488,6 +489,22 @@ def test_a_plan_of_one_epic_brings_no_retrospective_of_another(tmp_path: Path) -
     planned = stage(["2.1"])
     assert [one.key for one in planned.new] == ["2-1-sun"]
     assert not [one for one in team.tasks() if "Retrospective" in one.subject]
+
+
+def test_a_done_story_that_the_status_file_does_not_list_is_not_done_again(tmp_path: Path) -> None:
+    """Its list is that of a spec; the status file lists the stories of another one."""
+    home, stage = without_git(tmp_path)
+    folder = tmp_path / "app/_bmad-output/specs/spec-sky"
+    folder.mkdir(parents=True)
+    (folder / "SPEC.md").write_text("# Sky\n")
+    (folder / "stories.yaml").write_text('- id: "1"\n  title: A\n')
+    status = tmp_path / "app" / SPRINT
+    before = status.read_text()
+    team = home.team(stage(["sky-1"]).team)
+    finish(team, "sky-1")
+    assert home.settle_stories(team.name) == [] and status.read_text() == before
+    with pytest.raises(InvalidRequest, match="No story is left"):
+        stage(["sky-1"])
 
 
 def test_a_story_that_was_done_stays_in_the_plan_without_what_it_waited_for_and_left_it(tmp_path: Path) -> None:

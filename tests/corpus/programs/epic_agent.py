@@ -92,7 +92,7 @@ class Work:
         if self.review:
             return self.judge()
         if "retrospective" in self.key:
-            put(f"{OUT}/{self.key}.md", f"# Retrospective {self.key}\n\nIt went well.\n")
+            put(f"{OUT}/{self.key}.md", f"# Retrospective {self.key}\n\nIt went well.\n\n## Next\n\nWater earlier.\n")
             if os.path.exists(f"src/{self.key}.py"):
                 os.remove(f"src/{self.key}.py")
         elif self.memory.get("story_id"):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 BEGINS = "## What this step must leave"
 NAME = re.compile(r"`([^`]+)`")
+WHOLE = "## What this workflow must leave"
+STATUSES = "development_status:\n  epic-1: backlog\n  1-1-made: backlog\n"
 
 
 def due(prompt: str) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -47,6 +49,21 @@ def leave(root: Path, prompt: str, before: dict[str, str], step: str) -> None:
             if text != _read(document):
                 document.parent.mkdir(parents=True, exist_ok=True)
                 document.write_text(text, encoding="utf-8")
+
+
+def leave_all(root: Path, prompt: str) -> None:
+    """Write what the prompt says that the whole workflow must leave, where it is not written yet."""
+    _, begun, rest = prompt.partition(f"{WHOLE}\n\n")
+    if not begun:
+        return
+    where, _, holds = rest.split("\n\n")[0].partition(" in it, with ")
+    folder, *words = NAME.findall(where)
+    status = "development_status" in holds
+    document = root / folder / (words[0] if status else f"{'-'.join(words) or '1-1-made'}.md")
+    text = STATUSES if status else "".join(f"\n## {one}\n\nIt is so.\n" for one in [*NAME.findall(holds), "A", "B"])
+    if text not in _read(document):
+        document.parent.mkdir(parents=True, exist_ok=True)
+        document.write_text(text if status else _read(document) + text, encoding="utf-8")
 
 
 def _listed(text: str, step: str) -> str:

@@ -50,7 +50,7 @@ if wrong.get(key) == "asks" and not answered:
     end(step="blocked", reason="Which of the two layouts is meant?")
 if "retrospective" in key:
     status = get(f"{OUT}/sprint-status.yaml") if os.path.exists(f"{OUT}/sprint-status.yaml") else ""
-    put(f"{OUT}/{key}.md", f"# Retrospective\n\nIt went well.\n\n{status}")
+    put(f"{OUT}/{key}.md", f"# Retrospective\n\nIt went well.\n\n## Statuses\n\n{status or None}\n")
     if wrong.get(key) == "notes":
         status = status.replace("2-1-sun: backlog", "2-1-sun: done")
         put(f"{OUT}/sprint-status.yaml", f"{status}action_items:\n- Water earlier\n")

@@ -141,9 +141,9 @@ def look(
 ) -> list[Proof]:
     """What there is of everything that the step must leave."""
     found = wanted(workflow, step, values)
-    if not found:
-        return [NOTHING]
     closing = reading.closing
+    if not found:
+        return [Proof(NONE, "", STATED, closing.unchanged)] if closing.unchanged else [NOTHING]
     if reading.kind == SKIPPED and closing.reason and (step.optional or MAY_BE_LEFT_OUT.search(step.text)):
         return [Proof(NONE, "", STATED, closing.reason)]
     root = workflow.variables.project_root
@@ -153,6 +153,11 @@ def look(
 def missing(proofs: Iterable[Proof]) -> list[str]:
     """What is missing, a sentence each."""
     return [one.reason for one in proofs if one.found == MISSING]
+
+
+def unchanged(proofs: Iterable[Proof]) -> bool:
+    """Whether the agent has said that something had not to change."""
+    return any(one.found == HELD or (one.found == STATED and one.kind != COMMAND) for one in proofs)
 
 
 def seen(proofs: Iterable[Proof]) -> bool:

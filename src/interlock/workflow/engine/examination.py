@@ -24,7 +24,8 @@ SEVERITIES = (BLOCKING, MAJOR, MINOR)
 PRE_FINAL_REVIEW = "pre_final_review"
 BUILD_RESULT = "build_result"
 PROJECT_CHECK = "project_check"
-MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT, PROJECT_CHECK})
+DELIVERABLE = "deliverable"
+MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT, PROJECT_CHECK, DELIVERABLE})
 """The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
 
 

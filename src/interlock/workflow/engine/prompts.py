@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interlock.model.workflow import GATE, place_of
-from interlock.workflow.engine import evidence, steps
+from interlock.workflow.engine import deliverables, evidence, steps
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package.step import STEP, Step
@@ -133,6 +133,7 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     if known:
         parts.append("Files of this step:\n" + "\n".join(known))
     parts.append(evidence.told(evidence.wanted(workflow, step, state.plan.values)))
+    parts.append(deliverables.told(workflow, step, state.plan.arguments, state.plan.values))
     return "\n\n".join(part for part in parts if part)
 
 

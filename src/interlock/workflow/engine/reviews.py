@@ -163,6 +163,7 @@ def mended(run: RunContext, examination: Examination, said: Reading) -> None:
     kept = run.state.examinations[examination.name]
     kept["mend"] = None
     kept["answer"] = said.closing.text[-SAID:]
+    kept["unchanged"] = said.closing.unchanged
     transitions.settle_recovery(run)
     run.record.status = "in_progress"
     run.state.sent = None

@@ -10,9 +10,9 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
@@ -28,6 +28,7 @@ from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.snapshots import Snapshots
 
+T = TypeVar("T")
 SECONDS = 30.0
 DIFF = 40_000  # characters of it that are shown; the rest is read in the files
 FILES = 200
@@ -36,27 +37,52 @@ FILES = 200
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Paths from the project's root, and the difference as git shows it ("" where there is none). `cut`: not all of it.
-    `since` is the commit that it is the difference from."""
+    `since` is the commit that it is the difference from, `alone` that nobody else works where git looked."""
 
     paths: tuple[str, ...]
     diff: str = ""
     cut: bool = False
     since: str | None = None
+    alone: bool = False
 
 
 def of_run(state: WorkflowState, root: str) -> Changes:
-    """What the run has changed so far, by git, or by its own snapshots where git keeps nothing of the project. Never
-    raises: without either its own records are what there is."""
-    written = [path for record in state.steps.values() for path in record.files]
-    own = [path for path in dict.fromkeys([*written, *state.written]) if _counts(path)]
+    """What the run has changed so far: what git shows, and of what the run says that it wrote, what its own snapshots
+    saw to be so. Never raises: where neither keeps anything of the project, what it says is what there is."""
+    own = _claimed(state)
+    git, kept = _seen(lambda: _by_git(state, root)), _seen(lambda: _by_snapshots(state, own))
+    if git is None:
+        paths = own if kept is None else kept
+        return Changes(tuple([path for path in paths if _counts(path)][:FILES]))
+    paths = list(dict.fromkeys([*git.paths, *(one for one in own if one in (kept or ()))]))
+    return replace(git, paths=tuple([path for path in paths if _counts(path)][:FILES]))
+
+
+def since_begun(state: WorkflowState, root: str) -> list[str] | None:
+    """What has changed since the run began, by its snapshots and by git; None where neither of them knows."""
+    kept = _seen(lambda: _by_snapshots(state, _claimed(state)))
+    git = _seen(lambda: _by_git(state, root))
+    if kept is None or git is None:
+        known = kept if git is None else list(git.paths)
+    elif git.alone:  # It takes in what others have merged, which no snapshot can tell from its own.
+        tracked = Git(root, timeout=SECONDS)("ls-files", "-z").names
+        known = [*git.paths, *(set(kept) - set(tracked))]
+    else:  # Others work here too, and git knows no beginning: it tells of what the snapshots leave out.
+        snapshots = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id)
+        known = [*kept, *(path for path in git.paths if not snapshots.covers(path))]
+    return None if known is None else sorted({path for path in known if _counts(path)})
+
+
+def _seen(look: Callable[[], T | None]) -> T | None:
     try:
-        found = _by_git(state, root) or _by_snapshots(state, own)
+        return look()
     except (InterlockError, OSError, ValueError):
-        found = None
-    if found is None:
-        return Changes(tuple(own[:FILES]))
-    paths = [path for path in dict.fromkeys([*found.paths, *own]) if _counts(path)]
-    return Changes(tuple(paths[:FILES]), found.diff, found.cut, found.since)
+        return None
+
+
+def _claimed(state: WorkflowState) -> list[str]:
+    written = [path for record in state.steps.values() for path in record.files]
+    return [path for path in dict.fromkeys([*written, *state.written]) if _counts(path)]
 
 
 def _by_git(state: WorkflowState, root: str) -> Changes | None:
@@ -64,7 +90,7 @@ def _by_git(state: WorkflowState, root: str) -> Changes | None:
     if git("rev-parse", "--is-inside-work-tree", ok=(0, 128)).text != "true":
         return None
     # What its worktree has taken in of others' work, or the last commit before the run began.
-    since = git.taken_in()
+    since = own = git.taken_in()
     if since is None and git.commit_of("HEAD") is not None:
         before = git("rev-list", "-1", f"--before={state.created_at}", "HEAD").text if state.created_at else ""
         since = before or "HEAD"
@@ -74,12 +100,11 @@ def _by_git(state: WorkflowState, root: str) -> Changes | None:
     where = ["--", ".", *(f":(exclude,glob)**/{name}/**" for name in files.OURS), f":(exclude){FOLDER}"]
     changed = git("diff", "--no-renames", "--no-ext-diff", "--name-only", "--relative", "-z", since, *where).names
     diff = git("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", since, *where).out
-    return Changes((*changed, *untracked), diff[:DIFF], len(diff) > DIFF, since)
+    return Changes((*changed, *untracked), diff[:DIFF], len(diff) > DIFF, since, own is not None)
 
 
-def _by_snapshots(state: WorkflowState, own: Sequence[str]) -> Changes | None:
-    found = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id).since_first(own)
-    return None if found is None else Changes(tuple(found))
+def _by_snapshots(state: WorkflowState, own: Sequence[str]) -> list[str] | None:
+    return Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id).since_first(own)
 
 
 def _counts(path: str) -> bool:

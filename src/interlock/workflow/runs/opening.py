@@ -45,6 +45,7 @@ from interlock.workflow.preferences.application import Choices
 from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.preferences.preferences import Choice, Feedback
 from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.reviews.delivered import Delivered
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.runs import override_commands, starting
@@ -55,6 +56,7 @@ from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 EXAMINATIONS: tuple[Examination, ...] = (
+    Delivered(anyio.to_thread.run_sync),
     ParallelBmbValidation(),
     CodeReview(anyio.to_thread.run_sync),
     PreFinalReview(),

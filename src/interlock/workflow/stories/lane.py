@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
 from interlock.gitwork.git import Git
+from interlock.gitwork.inventory import TAG
 from interlock.model.plan import key_of
 from interlock.workflow.package.packages import Invocation, Package, Skill
 from interlock.workflow.runs.starting import Lane, Link
@@ -29,6 +30,8 @@ from interlock.workflow.stories.inventory import BACKLOG, SPRINT, PlannedStory, 
 
 RETROSPECTIVE = "retrospective"
 GIT_SECONDS = 60.0
+SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n"
+"""By which other programs know a directory for one that need not be kept (bford.info/cachedir)."""
 
 
 def task_key(key: str) -> str:
@@ -97,7 +100,8 @@ def _skill(package: Package, name: str) -> Skill | None:
 
 
 def enter(root: str, output: str) -> None:
-    """Keep the engine's own files out of the story's branch: a skill that demands a clean working copy gets one.
+    """Keep the engine's own files out of the story's branch, since a skill that demands a clean working copy gets one,
+    and out of what is kept of its worktree.
 
     Raises:
         StorageError: they could not be.
@@ -105,9 +109,10 @@ def enter(root: str, output: str) -> None:
     if not os.path.isfile(os.path.join(root, ".git")):
         return  # Not a worktree: whether they are kept is its owner's choice.
     for name in files.OURS:
-        path = os.path.join(files.output_folder(root, output), name, ".gitignore")
-        if not os.path.exists(path):
-            files.put(path, b"*\n")
+        for mark, text in ((".gitignore", b"*\n"), (TAG, SIGNATURE)):
+            path = os.path.join(files.output_folder(root, output), name, mark)
+            if not os.path.exists(path):
+                files.put(path, text)
 
 
 def leave(root: str, base: str | None, config: Mapping[str, object], *, whole: bool = True) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.tasks import create
@@ -185,8 +185,7 @@ def finish(workspace: Workspace, task: Task, directory: str) -> None:
     if status_file.read(path) is None:
         return
     _write(path, [lane.story])
-    with workspace.act(Principal(SYSTEM)) as act:
-        _note(act, [find(act.rows, task.id)])
+    _note(workspace, path, {lane.story: task})
 
 
 def write_statuses(workspace: Workspace) -> list[str]:
@@ -200,10 +199,8 @@ def write_statuses(workspace: Workspace) -> list[str]:
     if path is None or not project or _is_merged(workspace, project, path):
         return []
     open_ = {key: task for key, task in every.items() if task.state == DONE and WRITTEN not in task.metadata}
-    changed = _write(path, list(open_))
-    now = status_file.read(path) or {}
-    with workspace.act(Principal(SYSTEM)) as act:
-        _note(act, [find(act.rows, task.id) for key, task in open_.items() if now.get(key, DONE) == DONE])
+    changed = _write(path, list(open_)) if open_ else []
+    _note(workspace, path, open_)
     return changed
 
 
@@ -224,10 +221,16 @@ def _is_merged(workspace: Workspace, project: str, path: str) -> bool:
     return Git(project, timeout=lanes.GIT_SECONDS)("ls-files", "--error-unmatch", "--", path, ok=(0, 1, 128)).code == 0
 
 
-def _note(act: UnitOfWork, tasks: Iterable[Task]) -> None:
-    for task in tasks:
-        if WRITTEN not in task.metadata:
-            act.rows.tasks.update(task, metadata={**task.metadata, WRITTEN: DONE}, updated_at=act.at)
+def _note(workspace: Workspace, path: str, tasks: Mapping[str, Task]) -> None:
+    """Note of these tasks, by the keys of their stories, which of them the file now calls done."""
+    now = status_file.read(path) or {} if tasks else {}
+    written = [task.id for key, task in tasks.items() if now.get(key) == DONE]
+    if not written:
+        return
+    with workspace.act(Principal(SYSTEM)) as act:
+        for task in (find(act.rows, one) for one in written):
+            if WRITTEN not in task.metadata:
+                act.rows.tasks.update(task, metadata={**task.metadata, WRITTEN: DONE}, updated_at=act.at)
 
 
 def _write(path: str, done: Sequence[str]) -> list[str]:
