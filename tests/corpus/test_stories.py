@@ -103,6 +103,44 @@ def test_a_build_that_halts_asks_and_its_answer_takes_it_on(corpus: Corpus, tmp_
 
 
 @pytest.mark.long
+def test_a_person_looks_at_a_plan_before_it_is_implemented_and_at_the_end_before_anything_else(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """Finding W15: both paused after the finished work; finding W1: the words reached nobody."""
+    listed = LIST.replace('- id: "2"', '  spec_checkpoint: true\n  done_checkpoint: true\n- id: "2"')
+    place = project(corpus, tmp_path, listed)
+    words = ("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--parallel", "3", "--unattended")
+    assert place.listed()["garden-2"]["depends_on"] == ["garden-1"], "though it says that it waits for nothing"
+    assert place(*words)["exit"] == 1
+    team = place.home.team(place("list")["team"])
+
+    def states() -> dict[str, str]:
+        return {one.subject.partition(":")[0]: one.state for one in team.tasks() if one.plan_key}
+
+    assert states() == {
+        "Plan of story garden-1": "review", "Story garden-1": "backlog", "Story garden-2": "backlog",
+        "Story garden-3": "backlog", "Retrospective of epic garden": "backlog",
+    }  # fmt: skip
+    person = team.acting("human", person=True)
+
+    def answer(subject: str, text: str) -> None:
+        (question,) = team.questions()
+        assert next(one for one in team.tasks() if one.id == question.task_id).subject.startswith(subject)
+        person.reply(question.task_id, text, question=question.id)
+
+    answer("Plan of story garden-1", "approve")
+    assert place(*words)["exit"] == 1
+    assert states()["Story garden-1"] == "review" and states()["Story garden-2"] == "backlog"
+    answer("Story garden-1", "changes: call it a shop")
+    assert place(*words)["exit"] == 1
+    answer("Story garden-1", "approve")
+    assert place(*words)["exit"] == 0, [one.text for one in team.questions()]
+    branch = f"interlock/{team.name}"
+    assert place.integrated("show", f"{branch}:src/garden-1.py") == "NAME = 'shop'\n"
+    assert "status: done" in place.integrated("show", f"{branch}:{FOLDER}/stories/1-made.md")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("word", ["The first one.", "retry", "skip"])
 def test_a_halt_in_the_middle_is_asked_with_what_its_record_says_and_is_nobodys_to_answer(
     corpus: Corpus, tmp_path: Path, word: str

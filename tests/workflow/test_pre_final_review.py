@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from interlock.workflow import executor
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.reviews.pre_final_review import PreFinalReview, verdict_of
-from interlock.workflow.runs import opening
 from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 from tests.workflow.test_party_runs import HOSTED, line, party_mode, round_of, voices
@@ -45,7 +45,7 @@ def test_from_tier_3_on_several_perspectives_review_before_the_end(tmp_path: Pat
 
 
 def test_it_is_one_of_the_examinations_of_every_run() -> None:
-    assert any(isinstance(one, PreFinalReview) for one in opening.EXAMINATIONS)
+    assert any(isinstance(one, PreFinalReview) for one in executor.EXAMINATIONS)
 
 
 @pytest.mark.req("BMAD-5.3.4")

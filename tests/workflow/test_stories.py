@@ -317,9 +317,9 @@ def test_a_status_that_a_person_sets_back_is_respected_and_the_story_is_done_aga
 COMPILES = "stories:\n  verify: '\"{}\" -m compileall -q src'\n"
 
 
-def checked(root: Path) -> Place:
+def checked(root: Path, epics: str = EPICS) -> Place:
     """A project whose check is that everything compiles."""
-    garden(root)
+    garden(root, epics=epics)
     (root / "interlock.workflows.yaml").write_text(COMPILES.format(sys.executable))
     (root / ".gitignore").write_text("__pycache__/\n")
     commit(root)
@@ -344,17 +344,20 @@ def test_a_story_is_done_only_where_the_check_of_the_project_passes(tmp_path: Pa
 
 @pytest.mark.long
 def test_a_finished_story_that_cannot_be_merged_is_taken_up_again(tmp_path: Path) -> None:
-    """Two stories change the same line: the second one gets the conflict to resolve, and nobody is asked."""
-    place = checked(tmp_path / "app")
-    agent = f"{sys.executable} {AGENT} clashes:1-1-beds clashes:1-2-seeds"
-    done = place("run", "1.1", "1.2", "--agent", agent, "--parallel", "2", "--unattended")
+    """Four stories change the same line: each later one gets the conflict to resolve, also one that says that it is
+    resolved while the markers are there (of two such one at least is not the first), and nobody is asked."""
+    place = checked(tmp_path / "app", EPICS.replace("**Depends on:** Story 1.1 and story 1.2.", "Dependencies: none"))
+    agent = f"{sys.executable} {AGENT} clashes:1-1-beds clashes:1-2-seeds marks:2-1-sun marks:1-3-water"
+    done = place("run", "1.1", "1.2", "1.3", "2.1", "--agent", agent, "--parallel", "4", "--unattended")
     assert done["exit"] == 0, (done, [one.text for one in place.home.team(done["team"]).questions()])
-    assert place.integrated("show", f"interlock/{done['team']}:src/log.py") == "LOG = ['all of them']\n"
-    stories = place.listed()
-    assert [(stories[one]["status"], stories[one]["inputs"]) for one in ("1-1-beds", "1-2-seeds")] == [("done", 0)] * 2
+    assert place.integrated("show", f"interlock/{done['team']}:src/log.md") == "LOG = ['all of them']\n"
+    assert {(one["status"], one["inputs"]) for one in place.listed().values()} == {("done", 0)}
     team = place.home.team(done["team"])
     runs = [one for one in team.workflow_runs() if one["skill"].endswith("dev-story")]
-    assert sorted(len(one["examinations"]["code_review"]["rounds"]) for one in runs) == [1, 2], "it is reviewed again"
+    reviewed = sorted(len(one["examinations"]["code_review"]["rounds"]) for one in runs)
+    assert reviewed == [1, 2, 2, 2], "it is reviewed again"
+    checks = [found["summary"] for one in runs for found in one["examinations"]["project_check"]["rounds"]]
+    assert [one for one in checks if "still hold conflict markers: src/log.md" in one], checks
 
 
 @pytest.mark.long
@@ -478,6 +481,42 @@ def test_without_git_stories_are_done_one_by_one_and_without_a_check_it_is_said_
     staged = stage()
     assert [one.name for one in home.team(staged.team).members() if one.agent] == ["dev-1"]
     assert staged.parallel == 1 and any("no test command was found" in note for note in staged.notes)
+
+
+def test_a_story_is_done_once_more_where_a_person_says_so(tmp_path: Path) -> None:
+    home, stage = without_git(tmp_path)
+    team = home.team(stage(["1.2", "2.1"]).team)
+    with pytest.raises(InvalidRequest, match="1-2-seeds cannot be done once more: it is not done"):
+        stage(["1.2"], redo=True)
+    finish(team, "1-2-seeds", "2-1-sun")
+    home.settle_stories(team.name)
+    assert [one.key for one in stage(["1.2"], redo=True, dry_run=True).redo] == ["1-2-seeds"]
+    staged = stage(["1.2"], redo=True)
+    assert [one.key for one in staged.redo] == ["1-2-seeds"] and staged.only == ("1-2-seeds",)
+    states = {one.plan_key: one.state for one in team.tasks()}
+    assert states["1-2-seeds"] != "done" and states["2-1-sun"] == "done"
+    with pytest.raises(NotFound):
+        stage(["9.9"], redo=True)
+
+
+def test_a_retrospective_is_listed_with_its_epic_and_its_question(tmp_path: Path) -> None:
+    home, stage = without_git(tmp_path)
+
+    def listed() -> dict[str, tuple[str, list[str]]]:
+        epics = home.stories(str(tmp_path / "app")).epics
+        return {one.epic: (one.retrospective.status, one.retrospective.waits_for) for one in epics if one.retrospective}
+
+    assert listed() == {"1": ("optional", ["1-1-beds", "1-2-seeds", "1-3-water"])}
+    team = home.team(stage(epic="1").team)
+    finish(team, "1-1-beds", "1-2-seeds", "1-3-water")
+    assert listed() == {"1": ("optional", [])}
+    task = next(one for one in team.tasks() if "Retrospective" in one.subject)
+    team.claim(task.id, by="dev-1")
+    team.ask(task.id, "Was it accepted?", by="dev-1")
+    epic = home.stories(str(tmp_path / "app"), epic="1").epics[0]
+    assert epic.retrospective is not None and epic.retrospective.status == "blocked" and epic.done
+    assert "epic-1-retrospective waits for an answer: Was it accepted?" in epic.digest
+    assert not home.stories(str(tmp_path / "app"), next=True).epics[0].retrospective
 
 
 def test_a_plan_of_one_epic_brings_no_retrospective_of_another(tmp_path: Path) -> None:

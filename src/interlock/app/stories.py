@@ -58,15 +58,17 @@ class StoryVerbs(RunVerbs):
         found, proposal = self._backlog(package, name)
         if name in self.teams():
             with self.workspace(name).look() as rows:
-                shown = _shown(found, rows, iso(self._clock.now()))
+                shown, ends = _shown(found, rows, iso(self._clock.now()))
         else:
-            shown = _shown(found, None, "")
+            shown, ends = _shown(found, None, "")
         if epic is not None and epic not in found.epics:
             raise NotFound(f"There is no epic {epic} here.", epic=epic)
         shown = [one for one in shown if epic in (None, one.epic)]
-        listed = [one for one in shown if not next or (one.status in _STARTABLE and not one.waits_for)]
+        if next:
+            ends = {epic: one for epic, one in ends.items() if _can_start(one)}
+        listed = [one for one in shown if not next or _can_start(one)]
         epics = [
-            _epic(one, title, [story for story in shown if story.epic == one])
+            _epic(one, title, [story for story in shown if story.epic == one], ends.get(one))
             for one, title in found.epics.items()
             if epic in (None, one)
         ]
@@ -149,6 +151,7 @@ class StoryVerbs(RunVerbs):
         budget: str | None = None,
         team: str | None = None,
         dry_run: bool = False,
+        redo: bool = False,
     ) -> app.planning.StagedPlan:
         """Make each of these stories, of that epic's, or all, a task of a team, after what it depends on.
 
@@ -157,10 +160,11 @@ class StoryVerbs(RunVerbs):
             parallel: how many are implemented at once.
             agent: the agent of every member, with its `command` where that is `command` or `acp`.
             budget: what the run may use, such as `5` (US dollars), `200 turns` or `2h`, several with commas.
+            redo: those of `keys` that are done are done once more.
 
         Raises:
-            InvalidRequest: the lists have faults, one of `keys` cannot be done because of what it waits for, nothing is
-                left, or an argument makes no sense.
+            InvalidRequest: the lists have faults, one of `keys` is to be done once more and is not done, or cannot be
+                done because of what it waits for, nothing is left, or an argument makes no sense.
             NotFound: there is no such story or epic.
             WorkflowNotFound: nothing that is installed can implement them.
             PlanError, AgentError, WorktreeRefused, GitFailed: as `stage`.
@@ -171,10 +175,7 @@ class StoryVerbs(RunVerbs):
         inventory = app.engine.stories.sound(self._backlog(package, name)[0])
         tasks = self._planned(name)
         before = self._kept(name, inventory, tasks)
-        key_of = app.engine.lanes.task_key
-        wanted = [(one, tasks.get(key_of(one.key))) for one in inventory.chosen(keys, epic)]
-        redo = [key_of(one.key) for one, task in wanted if task and app.engine.settling.is_reopened(task, one.status)]
-        chosen = [one for one, task in wanted if not _is_done(task) or key_of(one.key) in redo]
+        chosen, again = _chosen(inventory, tasks, keys, epic, redo=redo)
         begun = [
             key for key, one in before.items()
             if not _is_done(tasks[key]) and not keys and epic in (None, one["metadata"]["epic"])
@@ -190,7 +191,7 @@ class StoryVerbs(RunVerbs):
         with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
             path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
             _write(path, plan)
-            staged = self.stage(path, dry_run=dry_run, redo=redo)
+            staged = self.stage(path, dry_run=dry_run, redo=again)
         notes = [f"left out: {why}" for why in left_out]
         notes += [] if "verify" in plan else [UNVERIFIED]
         only = _only(plan["tasks"], chosen, begun, tasks) if keys or epic is not None else None
@@ -217,6 +218,7 @@ class StoryVerbs(RunVerbs):
             return {}
         lanes = app.engine.lanes
         wanted = {lanes.task_key(one.key) for one in inventory.stories if not one.done}
+        wanted |= {lanes.task_key(lanes.plan_key(one.key)) for one in inventory.stories if not one.done}
         wanted |= {lanes.task_key(lanes.retrospective_key(epic)) for epic in inventory.epics}
         return {
             key: one for key, one in planned.items() if key in tasks and (key in wanted or _is_done(tasks[key]))
@@ -297,7 +299,8 @@ class StoryVerbs(RunVerbs):
 
 
 _DIGESTED = {"done": "", "in-progress": "At work", "in-review": "In review", "blocked": "Blocked"}
-_STARTABLE = ("backlog", "ready-for-dev", "in-progress", "draft")
+_UNPLANNED = ("backlog", "draft")
+_STARTABLE = ("backlog", "ready-for-dev", "in-progress", "draft", "optional")
 
 
 def _tasks(
@@ -310,12 +313,20 @@ def _tasks(
     keys = {story: key for story, key in keys.items() if key in before or story in wanted}
     tasks: Json = dict(before)
     for one in chosen:
+        waits = [keys[key] for key in one.depends_on if key in keys]
+        plan = lanes.of_plan(package, one) if one.plans_first else None
+        key = lanes.task_key(lanes.plan_key(one.key))
+        if plan is not None and one.status in _UNPLANNED:
+            tasks[key] = {
+                "subject": f"Plan of story {one.key}: {one.title}"[:200], "body": plan.body, "type": "WORKFLOW",
+                "metadata": {"epic": one.epic}, "blocked_by": waits, "review": "human",
+            }  # fmt: skip
         tasks[keys[one.key]] = {
             "subject": f"Story {one.key}: {one.title}"[:200],
             "body": lanes.of_story(package, one).body,
             "type": "WORKFLOW",
             "metadata": {"epic": one.epic},
-            "blocked_by": [keys[key] for key in one.depends_on if key in keys],
+            "blocked_by": [*waits, *([key] if key in tasks else [])],
             **({"review": "human"} if one.pauses else {}),
         }
     for epic, title in inventory.epics.items():
@@ -341,10 +352,38 @@ def _only(
     """The keys of the tasks that are begun where stories or an epic are named: theirs, with the ends of epics that they
     are the last of."""
     lanes = app.engine.lanes
-    own = {*begun, *(lanes.task_key(one.key) for one in chosen)}
+    own = {*begun, *(lanes.task_key(key) for one in chosen for key in (one.key, lanes.plan_key(one.key)))}
     ends = {lanes.task_key(lanes.retrospective_key(one.epic)) for one in chosen} & planned.keys()
     own |= {key for key in ends if all(one in own or _is_done(tasks.get(one)) for one in planned[key]["blocked_by"])}
     return tuple(key for key in planned if key in own)
+
+
+def _chosen(
+    inventory: app.engine.Backlog, tasks: Mapping[str, Task], keys: Sequence[str], epic: str | None, *, redo: bool
+) -> tuple[list[app.engine.PlannedStory], list[str]]:
+    """The stories that are to be done, and the keys of the tasks among theirs that are done once more."""
+    key_of = app.engine.lanes.task_key
+    wanted = [(one, tasks.get(key_of(one.key))) for one in inventory.chosen(keys, epic)]
+    again = [key_of(one.key) for one, task in wanted if task and app.engine.settling.is_reopened(task, one.status)]
+    if redo:
+        asked = [inventory.find(key) for key in keys]
+        wanted += [(one, tasks.get(key_of(one.key))) for one in asked if one.done]
+        again += [_done_once(one, tasks.get(key_of(one.key))) for one in asked]
+    chosen = [one for one, task in wanted if not _is_done(task) or key_of(one.key) in again]
+    return chosen, list(dict.fromkeys(again))
+
+
+def _done_once(story: app.engine.PlannedStory, task: Task | None) -> str:
+    """The key of the task of a story that is to be done once more. Raises InvalidRequest: it is not done."""
+    if not _is_done(task):
+        why = "it was not done by this team" if story.done else "it is not done"
+        raise InvalidRequest(
+            f"{story.key} cannot be done once more: {why}. `interlock story run {story.key}` does what is not done. "
+            "Set its status back in its list where it was done elsewhere.",
+            field="keys",
+            story=story.key,
+        )
+    return app.engine.lanes.task_key(story.key)
 
 
 def _is_done(task: Task | None) -> bool:
@@ -374,26 +413,46 @@ def _limits(budget: str) -> Json:
     return found
 
 
-def _shown(inventory: app.engine.Backlog, rows: Rows | None, now: str) -> list[app.engine.ListedStory]:
-    key = app.engine.lanes.task_key
-    tasks = {one.key: rows.tasks.by_plan_key(key(one.key)) for one in inventory.stories} if rows is not None else {}
+def _shown(
+    inventory: app.engine.Backlog, rows: Rows | None, now: str
+) -> tuple[list[app.engine.ListedStory], dict[str, app.engine.ListedStory]]:
+    """The stories with what has become of them, and the retrospectives of their epics."""
+    lanes = app.engine.lanes
+    keys = [one.key for one in inventory.stories] + [lanes.retrospective_key(epic) for epic in inventory.epics]
+    tasks = {one: rows.tasks.by_plan_key(lanes.task_key(one)) for one in keys} if rows is not None else {}
     asked = {one: rows.questions.of_task(task.id) for one, task in tasks.items() if task} if rows is not None else {}
     waiting = {one: next((had for had in every if had.state == "open"), None) for one, every in asked.items()}
     status = {one.key: _status(one.status, tasks.get(one.key), bool(waiting.get(one.key))) for one in inventory.stories}
-    shown = []
-    for one in inventory.stories:
-        task, question = tasks.get(one.key), waiting.get(one.key)
-        answers = [had for had in asked.get(one.key, ()) if had.state == "answered" and had.answered_by != SYSTEM]
-        shown.append(app.engine.ListedStory(
-            one.key, one.epic, one.title, status[one.key], list(one.depends_on), task.id if task else None,
-            len(answers), [other for other in one.depends_on if status.get(other) != "done"], dict(one.depends_on),
+
+    def shown(key: str, epic: str, title: str, its: str, depends: Mapping[str, str]) -> app.engine.ListedStory:
+        task, question = tasks.get(key), waiting.get(key)
+        answers = [had for had in asked.get(key, ()) if had.state == "answered" and had.answered_by != SYSTEM]
+        return app.engine.ListedStory(
+            key, epic, title, its, list(depends), task.id if task else None, len(answers),
+            [other for other in depends if status.get(other) != "done"], dict(depends),
             question.id if question else None, gist(question.text) if question else None,
             rows.runs.spent(now, task=task.id) if rows is not None and task is not None else None,
-        ))  # fmt: skip
-    return shown
+        )  # fmt: skip
+
+    stories = [shown(one.key, one.epic, one.title, status[one.key], one.depends_on) for one in inventory.stories]
+    ends = {}
+    for epic in inventory.epics:
+        key = lanes.retrospective_key(epic)
+        task = tasks.get(key)
+        if epic in inventory.retrospectives or (task is not None and task.state not in ("cancelled", "deleted")):
+            own = dict.fromkeys((one.key for one in inventory.stories if one.epic == epic), "it looks back at the epic")
+            its = _status("optional", task, bool(waiting.get(key)))
+            ends[epic] = shown(key, epic, f"Retrospective of epic {epic}", its, own)
+    return stories, ends
 
 
-def _epic(epic: str, title: str, own: Sequence[app.engine.ListedStory]) -> app.engine.ListedEpic:
+def _can_start(one: app.engine.ListedStory) -> bool:
+    return one.status in _STARTABLE and not one.waits_for
+
+
+def _epic(
+    epic: str, title: str, own: Sequence[app.engine.ListedStory], end: app.engine.ListedStory | None
+) -> app.engine.ListedEpic:
     """An epic with its digest, for people who were away."""
     used = [one.usage for one in own if one.usage]
     names = ("turns", "input_tokens", "output_tokens", "cost_usd", "time")
@@ -414,6 +473,8 @@ def _epic(epic: str, title: str, own: Sequence[app.engine.ListedStory]) -> app.e
                 reasons.setdefault(one.reasons[key], []).append(key)
             whys = "; ".join(f"{named(keys, NAMED)} ({why})" for why, keys in reasons.items())
             digest.append(f"{one.key} waits for {whys}.")
+    if end is not None and end.asks:
+        digest.append(f"{end.key} waits for an answer: {end.asks}")
     inputs, time = sum(one.inputs for one in own), usage["time"]
     costs = [
         spent(usage),
@@ -421,7 +482,7 @@ def _epic(epic: str, title: str, own: Sequence[app.engine.ListedStory]) -> app.e
         count(inputs, "answer") + " by people" if used else "",
     ]
     digest += [f"{'; '.join(one for one in costs if one)}."] if any(costs) else []
-    return app.engine.ListedEpic(epic, title, all(one.status == "done" for one in own), usage, digest)
+    return app.engine.ListedEpic(epic, title, all(one.status == "done" for one in own), usage, digest, end)
 
 
 def _write(path: str, document: Json) -> None:

@@ -293,8 +293,7 @@ class Trees:
             lock = os.path.join(git.directory, git("rev-parse", "--git-path", name).text)
             if os.path.lexists(lock):
                 os.unlink(lock)
-        conflicts = git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
-        unmerged = tuple(name for name in conflicts if _marked(os.path.join(git.directory, name)))
+        unmerged = unresolved(git)
         head = git.commit_of("HEAD") or ""
         if unmerged:
             return WorktreeCommit(head, unmerged)
@@ -476,6 +475,12 @@ class Trees:
                 "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
                 path=root,
             )
+
+
+def unresolved(git: Git) -> tuple[str, ...]:
+    """The files of a worktree, from its top, that a merge has left in conflict and that still hold its markers."""
+    conflicts = git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
+    return tuple(name for name in conflicts if _marked(os.path.join(git.directory, name)))
 
 
 def _marked(path: str) -> bool:

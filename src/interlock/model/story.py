@@ -41,13 +41,15 @@ class StoryDetail:
 
 @dataclass(slots=True, frozen=True)
 class ListedEpic:
-    """One epic. Its `digest` are sentences on what is done, what is at work, what waits and why, and what it cost."""
+    """One epic. Its `digest` are sentences on what is done, what is at work, what waits and why, and what it cost.
+    `retrospective` is its last task, which waits for all its stories; null where its list asks for none."""
 
     epic: str
     title: str
     done: bool
     usage: Json
     digest: list[str]
+    retrospective: ListedStory | None = None
 
 
 @dataclass(slots=True, frozen=True)

@@ -27,15 +27,27 @@ from interlock.runner.executors import AgentExecutor
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.context import Examination
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.memory import post_workflow_curator
+from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.reviews.delivered import Delivered
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.runs import opening
 from interlock.workflow.state.sprint_status_watcher import watched
-from interlock.workflow.stories import settling
+from interlock.workflow.stories import settling, spec
 from interlock.workflow.stories.spec import BuildResult
 
-EXAMINATIONS = (BuildResult(), *opening.EXAMINATIONS)
+EXAMINATIONS: tuple[Examination, ...] = (
+    BuildResult(),
+    Delivered(anyio.to_thread.run_sync),
+    ParallelBmbValidation(),
+    CodeReview(anyio.to_thread.run_sync, spec.about),
+    PreFinalReview(),
+)
+"""Those that there are, in the order in which they come after a workflow's last step; a story's own come first."""
 LETTING_GO = 12.0
 """Seconds that the end of a session waits for what its run taught to be kept."""
 STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {

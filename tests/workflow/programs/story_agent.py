@@ -2,9 +2,9 @@
 
 Arguments name stories that go wrong: `asks:KEY` needs a person until it gets an answer, `empty:KEY` says that it is
 done and writes nothing, `breaks:KEY` breaks the project's check until it is told, `clashes:KEY` changes a line that
-another story changes as well, and leaves the conflict until it is told, `gap:KEY` halts at an intent gap and leaves its
-attempt as a patch. Like real ones it also writes the status file,
-which is not its business.
+another story changes as well, and leaves the conflict until it is told, `marks:KEY` does so until it is told twice,
+`gap:KEY` halts at an intent gap and leaves its attempt as a patch. Like real ones it also writes the status file, which
+is not its business.
 """
 
 import json
@@ -74,6 +74,9 @@ if value("story_id"):
         told = f"Blocking condition: intent gap\n\nBeds were read as raised beds; the attempt is in {patch}."
         put(record, head.format("blocked", told))
         end(step="finished")
+    if "call it a shop" in prompt and step != "1":
+        put(f"src/{key}.py", "NAME = 'shop'\n")
+        end(step="completed", evidence=["python -m unittest: 3 passed"])
     if step in ("1", "2"):
         base = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         put(
@@ -81,6 +84,8 @@ if value("story_id"):
             f"---\nstatus: ready-for-dev\nbaseline_revision: {base}\n---\n# Made\n\n"
             "## Tasks & Acceptance\n\n- [ ] Do\n",
         )
+        if step == "2" and f"story id {value('story_id')}. Halt after planning." in prompt:
+            end(step="finished")
     elif step == "3" and wrong.get(key) != "empty":
         put(f"src/{key}.py", f"NAME = {key!r}\n")
         put(record, get(record).replace("ready-for-dev", "in-review").replace("[ ]", "[x]"))
@@ -99,9 +104,11 @@ if "create-story" in prompt[:300]:
 elif wrong.get(key) != "empty":
     broken = wrong.get(key) == "breaks" and "asks for changes" not in prompt
     put(f"src/{key}.py", "NAME = (\n" if broken else f"NAME = {key!r}\n")
-    if wrong.get(key) == "clashes":
-        put("src/log.py", f"LOG = [{key!r}]\n" if "asks for changes" not in prompt else "LOG = ['all of them']\n")
-        put(story, get(story).rstrip() + "\n- src/log.py\n" if "src/log.py" not in get(story) else get(story))
+    if wrong.get(key) in ("clashes", "marks"):
+        told = "asks for changes" in prompt
+        if wrong[key] != "marks" or not told or "still hold conflict markers" in prompt:
+            put("src/log.md", "LOG = ['all of them']\n" if told else f"LOG = [{key!r}]\n")
+        put(story, get(story).rstrip() + "\n- src/log.md\n" if "src/log.md" not in get(story) else get(story))
     done = get(story).replace("- [ ]", "- [x]").replace("ready-for-dev", "review")
     put(story, done if f"src/{key}.py" in done else done.rstrip() + f"\n\n- src/{key}.py\n")
 put(f"{OUT}/sprint-status.yaml", get(f"{OUT}/sprint-status.yaml").replace(f"{key}: backlog", f"{key}: review"))

@@ -101,6 +101,21 @@ def run(
     return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
 
 
+@verb("redo", example="interlock story redo 1.2 --unattended")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@DIRECTORY
+@click.option("--agent", metavar="A", help="An agent such as claude, or a program with its arguments.")
+@click.option("--unattended", is_flag=True, help="Never prompt; questions wait.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+def redo(call: Call, keys: tuple[str, ...], directory: str, agent: str | None, unattended: bool, dry_run: bool) -> int:
+    """Implement stories that are done once more, on what there is now; their records and files stay."""
+    kind, command = program(agent) if agent else (None, None)
+    staged = call.home.stage_stories(
+        directory, keys, agent=kind, command=command or (), team=call.asked.team, dry_run=dry_run, redo=True
+    )
+    return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
+
+
 @verb("plan", example="interlock story plan --agent claude\ninterlock story plan --accept")
 @DIRECTORY
 @click.option("--agent", metavar="A", help="Ask this agent, such as claude, or a program with its arguments.")
@@ -128,9 +143,11 @@ def plan(call: Call, directory: str, agent: str | None, accept: bool, drop: bool
 
 def _lines(found: StoryList) -> list[str]:
     lines: list[str] = []
-    width = max((len(one.key) for one in found.stories), default=0)
+    ends = [one.retrospective for one in found.epics if one.retrospective is not None]
+    width = max((len(one.key) for one in [*found.stories, *ends]), default=0)
     for epic in found.epics:
         own = [one for one in found.stories if one.epic == epic.epic]
+        own += [epic.retrospective] if epic.retrospective is not None else []
         lines += [words.strong(words.clean(f"{epic.epic}  {epic.title}"))] if own else []
         for one in own:
             waits = f"  waits for {named(one.waits_for, 3)}" if one.waits_for else ""

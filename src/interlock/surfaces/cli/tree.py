@@ -42,6 +42,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("story show", "story:show", "what a story waits for, and what became of it"),
         ("story next", "story:next_", "the stories that could be started now"),
         ("story run", "story:run", "implement stories: a worktree each, reviewed, verified, merged"),
+        ("story redo", "story:redo", "implement a story once more that is done"),
         (
             "import",
             "importing:import_",

@@ -13,6 +13,7 @@ from interlock.model.json import Json, fields_of
 from interlock.workflow.entry.verdicts import APPROVE as APPROVE
 from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
 from interlock.workflow.entry.verdicts import CHANGES as CHANGES
+from interlock.workflow.state.document import CODE_REVIEW
 
 NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
 """Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
@@ -25,7 +26,11 @@ PRE_FINAL_REVIEW = "pre_final_review"
 BUILD_RESULT = "build_result"
 PROJECT_CHECK = "project_check"
 DELIVERABLE = "deliverable"
-MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT, PROJECT_CHECK, DELIVERABLE})
+FACTS = frozenset({BUILD_RESULT, PROJECT_CHECK, DELIVERABLE})
+"""The names of those that look at what is there, which is the same whoever looks."""
+SET_ASIDE = "set_aside"
+"""Of a round that is kept: the findings that nobody follows any more, since a person has the work examined afresh."""
+MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT, PROJECT_CHECK, DELIVERABLE, CODE_REVIEW})
 """The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
 
 

@@ -26,8 +26,10 @@ from interlock.workflow.engine.examination import (
     BLOCKED,
     CAPACITY,
     CHANGES,
+    FACTS,
     MINOR,
     NOT_DONE,
+    SET_ASIDE,
     SKIPPED,
     STOPPED,
     Examined,
@@ -174,13 +176,17 @@ def mended(run: RunContext, examination: Examination, said: Reading) -> None:
 def advised(run: RunContext, examination: Examination, text: str | None) -> None:
     """A human's answer to what an examination came to: `text` is their advice, null for `retry`.
 
-    Findings that were handed over again and again are handed over once more. A block is taken for removed, and what
-    nobody could examine is examined; with advice the maker is told first, or those who examine it.
+    With `retry` others look at the work afresh: what they had found is set aside, and found again where it stands. What
+    Interlock itself has found is handed over once more. With advice the maker is told first, or those who examine it.
     """
     state = run.state
     kept = state.examinations.setdefault(examination.name, {"rounds": []})
     last = kept["rounds"][-1] if kept["rounds"] else {}
-    if text is not None and last.get("verdict") == BLOCKED:
+    if text is None and last and examination.name not in FACTS and kept.get("status") == "reviewed":
+        kept["mend"] = None
+        last[SET_ASIDE] = [*last.get("findings", ()), *last.pop("further", ())]
+        last["findings"] = []
+    elif text is not None and last.get("verdict") == BLOCKED:
         kept["mend"] = prompts.findings(run.record.name, Examined.of(last))
     elif last.get("verdict") != CHANGES:
         kept["mend"] = None

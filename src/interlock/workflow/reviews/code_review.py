@@ -23,6 +23,7 @@ from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
     BLOCKING,
+    BUILD_RESULT,
     CHANGES,
     MAJOR,
     SKIPPED,
@@ -43,6 +44,8 @@ IMPLEMENTS = re.compile(r"\b(?:execute\s+implementation|implement)\b", re.IGNORE
 """In the title of a step: its workflow writes code."""
 FORWARDS = re.compile(r"\bforwards to `?([\w-]+)", re.IGNORECASE)
 """In the description of a skill that only names another one."""
+PLAN_ONLY = "Halt after planning."
+"""Among the arguments of a workflow that implements: it only plans, and there is no code to review."""
 SKIP = "skip_review"
 ALONE = Emphasis(
     "senior",
@@ -96,6 +99,13 @@ class ReviewRound:
     said: dict[str, list[str]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     few: bool = False
+    missed: str | None = None
+
+    @property
+    def unjudged(self) -> list[Finding]:
+        """The grave findings of earlier rounds that nobody has given a verdict on."""
+        followed = reviewers.followed(self.rounds, self.answers)
+        return [one for one in followed.open if one.data["id"] in followed.unjudged and one.severity in LEVELS]
 
     @property
     def answers(self) -> dict[str, Answer]:
@@ -129,20 +139,26 @@ class ReviewRound:
         return {label: reasons for label, reasons in wanted.items() if reasons}
 
 
+def _nothing(run: RunContext) -> str:
+    return ""
+
+
 class CodeReview:
-    """See the module. `apart` does what reads files and asks git, in a thread where there may be one."""
+    """See the module. `apart` does what reads files and asks git, in a thread where there may be one; `about` says what
+    is known of the work beside the story's own file."""
 
     name = CODE_REVIEW
     title = "Code review"
 
-    def __init__(self, apart: Apart = here) -> None:
+    def __init__(self, apart: Apart = here, about: Callable[[RunContext], str] = _nothing) -> None:
         self._apart = apart
+        self._about = about
 
     def called_for(self, run: RunContext) -> str | None:
         """See the port."""
         if review_brief.is_review(run.workflow.skill):
             return "the verdict of a review decides what follows"
-        if implements(run.package, run.workflow):
+        if PLAN_ONLY not in run.state.plan.arguments and implements(run.package, run.workflow):
             return "code was written, and whoever wrote it does not judge it"
         return None
 
@@ -160,7 +176,9 @@ class CodeReview:
                 run.warn("code_review_unsaid", f"{unsaid}; others review the work now")
         elif (why := skipped(run)) is not None:
             return Examined(SKIPPED, f"{why}; nobody has reviewed this work")
-        found = found or await self._reviewed(run, await self._apart(lambda: gather(run, round)), round)
+        found = found or await self._reviewed(
+            run, await self._apart(lambda: gather(run, round, self._about(run))), round
+        )
         if found.verdict not in outcome.OUTCOMES:
             return found
         judged = found
@@ -203,12 +221,21 @@ class CodeReview:
             label = one.label.removesuffix(AGAIN)
             if one.status == "completed" and reviewers.answer(one.text, label).readable:
                 given.said[label].append(one.text)
+        given.missed = panel.REVIEW.missed(len(given.answers), len(asked))
+        if given.missed is None and (silent := given.unjudged):
+            # Those who found them were asked twice: somebody else is.
+            (other,) = reviewers.fork(given.brief, (reviewers.instead(silent),), time_limit=run.limits.workflow)
+            third = await self._asked(run, [other])
+            if (early := panel.ended_early(third)) is not None:
+                return early
+            if third[0].status == "completed":
+                given.said[other.label] = [third[0].text]
         answers = given.answers
         given.lost |= {label: "its answer could not be read" for label in given.said if label not in answers}
         given.said = {label: texts for label, texts in given.said.items() if label in answers}
-        if (missed := panel.REVIEW.missed(len(answers), len(asked))) is not None:
+        if given.missed is not None:
             reasons = "; ".join(f"{label}: {why}" for label, why in given.lost.items())
-            return Examined(missed, f"no reviewer came to a verdict ({reasons})", details={"lost": given.lost})
+            return Examined(given.missed, f"no reviewer came to a verdict ({reasons})", details={"lost": given.lost})
         return judged(given, {label: _named(label, one) for label, one in answers.items()})
 
     async def _asked(self, run: RunContext, assignments: Sequence[Assignment]) -> list[Report]:
@@ -262,11 +289,14 @@ def skipped(run: RunContext) -> str | None:
     return None
 
 
-def gather(run: RunContext, round: int) -> ReviewRound:
-    """Read what reviewers are given. Reads files and asks git."""
+def gather(run: RunContext, round: int, about: str = "") -> ReviewRound:
+    """Read what reviewers are given; `about` is what is known of the work beside the story's own file. Reads files and
+    asks git."""
     state, package, module = run.state, run.package, run.workflow.module
     story, changed = outcome.story_of(run), review_brief.of_run(state, package.root)
-    recorded = stories.records(run.root, state.plan.values)
+    built = state.rounds_of(BUILD_RESULT)
+    recorded = [str(one["record"]) for one in built[-1:] if one.get("record")]
+    recorded = recorded or stories.records(run.root, state.plan.values)
     if story is None and len(recorded) == 1:  # Its skill keeps it, status and all: it is read here, and never written.
         story = stories.Story(recorded[0], steps.read(run.root, recorded[0]))
     own = review_brief.installed(package, module)
@@ -274,7 +304,7 @@ def gather(run: RunContext, round: int) -> ReviewRound:
     kept = state.examinations.get(CODE_REVIEW, {})
     rounds = state.rounds_of(CODE_REVIEW)
     earlier = review_brief.before(rounds, str(kept.get("answer") or ""), str(kept.get("advice") or ""))
-    text = review_brief.brief(state.skill, story, asked, changed, own, package, module, earlier)
+    text = review_brief.brief(state.skill, story, about, asked, changed, own, package, module, before=earlier)
     return ReviewRound(text, own.items, changed.paths, rounds[: round - 1])
 
 
@@ -305,7 +335,13 @@ def judged(given: ReviewRound, answers: Mapping[str, Answer]) -> Examined:
     agreement = 100.0 * max(opinions.count(one) for one in set(opinions)) / len(opinions)
     told = {"high_and_medium": high + medium, "fewer_than_three": few}
     signals = {"reviewer_agreement": agreement}
-    return Examined(verdict_of(answers, findings), "; ".join(notes), findings, details, told, signals)
+    verdict = verdict_of(answers, findings)
+    silent = [one for one in given.unjudged if one.data["id"] in {other.data["id"] for other in findings}]
+    if verdict == CHANGES and silent and len(silent) == high + medium:
+        # Its maker has said what it did about them, and can do no more.
+        verdict = BLOCKED
+        notes.append(f"no reviewer says whether {', '.join(str(one.data['id']) for one in silent)} still stands")
+    return Examined(verdict, "; ".join(notes), findings, details, told, signals)
 
 
 def verdict_of(answers: Mapping[str, Answer], findings: tuple[Finding, ...]) -> str:

@@ -24,7 +24,7 @@ from interlock.workflow.package.variables import is_set
 from interlock.workflow.reviews import reviewers
 from interlock.workflow.reviews.checklist import ITEMS, checklist_text, items_of
 from interlock.workflow.reviews.story import Story
-from interlock.workflow.state import files
+from interlock.workflow.state import files, status_file
 from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.snapshots import Snapshots
 
@@ -100,7 +100,22 @@ def _by_git(state: WorkflowState, root: str) -> Changes | None:
     where = ["--", ".", *(f":(exclude,glob)**/{name}/**" for name in files.OURS), f":(exclude){FOLDER}"]
     changed = git("diff", "--no-renames", "--no-ext-diff", "--name-only", "--relative", "-z", since, *where).names
     diff = git("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", since, *where).out
+    for path in untracked:
+        if len(diff) > DIFF:
+            break
+        diff += _new(root, path) if _counts(path) else ""
     return Changes((*changed, *untracked), diff[:DIFF], len(diff) > DIFF, since, own is not None)
+
+
+def _new(root: str, path: str) -> str:
+    """A file that git does not know yet, as git shows a new one."""
+    text = steps.read(root, path)[: DIFF + 1]
+    head = f"diff --git a/{path} b/{path}\nnew file\n"
+    if "\0" in text:
+        return f"{head}Binary file\n"
+    lines = text.splitlines()
+    added = "".join(f"+{line}\n" for line in lines)
+    return f"{head}--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{added}"
 
 
 def _by_snapshots(state: WorkflowState, own: Sequence[str]) -> list[str] | None:
@@ -194,25 +209,30 @@ def _found(root: str, patterns: Sequence[str]) -> list[str]:
 def brief(
     skill: str,
     story: Story | None,
+    listed: str,
     asked: str,
     changes: Changes,
     own: Installed,
     package: Package,
     module: str,
+    *,
     before: str = "",
 ) -> str:
-    """The whole of it. `asked` is what the run was asked to do, `before` what earlier rounds came to."""
+    """The whole of it. `listed` is what the project's lists say of the story, `asked` what the run was asked to do,
+    `before` what earlier rounds came to."""
     context, named = standards(package, module)
     config = package.config(module)
     settings = "\n".join(f"- {name}: {config[name]}" for name in SETTINGS if is_set(config.get(name)))
+    said = f"What the developer was asked:\n\n{quoted(asked[:STORY])}" if asked.strip() else ""
     if story is None:
-        said = f"What the developer was asked:\n\n{quoted(asked[:STORY])}" if asked.strip() else ""
-        about = f"## The story\n\nNo story file was found. Judge the change by what it claims to be.\n\n{said}".rstrip()
+        judge = "" if listed else " Judge the change by what it claims to be."
+        about = ["## The story", f"No story file was found.{judge}", listed, said]
     else:
-        about = (
-            f"## The story\n\n`{story.path}`, status {story.status or 'unknown'}:\n\n{quoted(story.text[:STORY])}\n\n"
-            f"## Acceptance criteria\n\n{story.criteria or 'The story names none; that is an issue of its own.'}"
-        )
+        criteria = story.criteria or ("" if listed else "The story names none; that is an issue of its own.")
+        about = [
+            "## The story", listed, f"`{story.path}`, status {story.status or 'unknown'}:", quoted(story.text[:STORY]),
+            said, f"## Acceptance criteria\n\n{criteria}" if criteria else "",
+        ]  # fmt: skip
     instructions = (
         f"## The project's own instructions for a review\n\nOf {own.name}; carry them out as far as they are about "
         "looking and judging. Interlock presents what you find, has it fixed, and updates story and statuses: leave "
@@ -222,8 +242,10 @@ def brief(
     parts = [
         f"# Code review: {story.key if story else skill}",
         MANNER,
-        about,
-        _changed(changes, story),
+        *about,
+        _changed(
+            changes, story, [steps.relative(package.root, one) for one in status_file.paths(package.root, config)]
+        ),
         f"## Project standards\n\n{settings}".rstrip(),
         f"Documents that set them (read those that bear on this change): {', '.join(named)}" if named else "",
         f"From the project's context:\n\n{quoted(context[:STANDARD])}" if context.strip() else "",
@@ -234,11 +256,11 @@ def brief(
     return "\n\n".join(part for part in parts if part)
 
 
-def _changed(changes: Changes, story: Story | None) -> str:
+def _changed(changes: Changes, story: Story | None, statuses: Sequence[str]) -> str:
     listed = "\n".join(f"- {path}" for path in changes.paths) or "- none that is known; find them by the story"
     parts = [f"## Changed files\n\n{listed}"]
     if story is not None and story.files:
-        own = [path for path in changes.paths if path != story.path]
+        own = [path for path in changes.paths if path not in (story.path, *statuses)]
         unnamed, unchanged = missing(own, story.files), missing(story.files, changes.paths)
         if unnamed:
             parts.append(f"Changed, but not in the story's File List: {', '.join(unnamed[:40])}")

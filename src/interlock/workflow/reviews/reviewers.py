@@ -19,7 +19,7 @@ from pydantic import BeforeValidator
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import CODE_REVIEW, NORMAL, Assignment
-from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
+from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SET_ASIDE, SEVERITIES, Finding
 from interlock.workflow.entry import verdicts
 from interlock.workflow.panel import AnswerModel, Text, called, objects, place_of, plain, tables_of, text_of, words_of
 
@@ -58,6 +58,18 @@ EMPHASES = (
         "it is about, and what is done again and again without need.",
     ),
 )
+
+
+def instead(findings: Sequence[Finding]) -> Emphasis:
+    """What somebody looks at who takes the place of those that gave no verdict on these findings."""
+    listed = "\n".join(f"- {one.data['id']}: {one.title} ({one.location or 'no place'})" for one in findings)
+    return Emphasis(
+        "instead",
+        "Only these. Whoever reported them was asked twice, and has not said whether they still stand. Read the code, "
+        f'and give your verdict on each by its id in "earlier":\n\n{listed}\n\n"findings" is empty, unless you come '
+        "across something that must not stay as it is.",
+    )
+
 
 FORM = """## How to answer
 
@@ -266,5 +278,6 @@ def followed(rounds: Sequence[Mapping[str, Any]], answers: Mapping[str, Answer])
 
 def highest(rounds: Sequence[Mapping[str, Any]]) -> int:
     """The highest number of a finding in any round."""
-    kept = (one for round in rounds for name in ("findings", "further", "closed") for one in round.get(name, ()))
+    lists = ("findings", "further", "closed", SET_ASIDE)
+    kept = (one for round in rounds for name in lists for one in round.get(name, ()))
     return max((int(one["id"][1:]) for one in kept if re.fullmatch(r"F\d{1,9}", str(one.get("id", "")))), default=0)

@@ -44,24 +44,12 @@ from interlock.workflow.preferences import application
 from interlock.workflow.preferences.application import Choices
 from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.preferences.preferences import Choice, Feedback
-from interlock.workflow.reviews.code_review import CodeReview
-from interlock.workflow.reviews.delivered import Delivered
-from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
-from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.runs import override_commands, starting
 from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state import files
 from interlock.workflow.state.document import COMPLETED, FAILED, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
-
-EXAMINATIONS: tuple[Examination, ...] = (
-    Delivered(anyio.to_thread.run_sync),
-    ParallelBmbValidation(),
-    CodeReview(anyio.to_thread.run_sync),
-    PreFinalReview(),
-)
-"""Those that there are, in the order in which they come after a workflow's last step."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,7 @@ class Prepared:
         patience: HumanWait | None = None,
         hooks: Hooking | None = None,
         *,
-        examinations: tuple[Examination, ...] = EXAMINATIONS,
+        examinations: tuple[Examination, ...],
     ) -> RunContext:
         """What the controller works with. The life of a run that was begun in no chat is that of the process that
         drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""

@@ -65,8 +65,8 @@ class PlannedStory:
     """One story. `key` is unique in the project, `id` what its own list calls it; `folder` is that of its
     `stories.yaml` and `file` its record or story file (both from the project's root, "" without one); `depends_on` maps
     each key that it waits for to the reason; `said`: somebody says what it waits for, or that it waits for nothing;
-    `pauses` says that its list wants a person to look at it. `source` and `line` are where its text begins, from the
-    project's root; line 0: it is not known."""
+    `pauses` says that its list wants a person to look at it, `plans_first` at its plan. `source` and `line` are where
+    its text begins, from the project's root; line 0: it is not known."""
 
     key: str
     id: str
@@ -80,6 +80,7 @@ class PlannedStory:
     depends_on: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
     pauses: bool = False
+    plans_first: bool = False
     said: bool = False
     source: str = ""
     line: int = 0
@@ -247,11 +248,31 @@ def _of_folder(root: str, folder: str, faults: list[str]) -> list[PlannedStory]:
             f"{slug}-{id}", id, slug, " ".join(title.split())[:200], BLOCKED if condition else status, text, folder,
             os.path.relpath(records[0], root) if len(records) == 1 else "", str(entry.get("invoke_dev_with") or ""),
             {f"{slug}-{one}": "its list says so" for one in _texts(entry.get("depends_on"))}, condition,
-            bool(entry.get("spec_checkpoint") or entry.get("done_checkpoint")), source=name,
+            entry.get("done_checkpoint") is True, entry.get("spec_checkpoint") is True, source=name,
         ))  # fmt: skip
     if not isinstance(entries, list):
         faults.append(f"{name} is not a list of stories")
-    return _with_dependencies(made, {})
+    return _behind_checkpoints(_with_dependencies(made, {}))
+
+
+def _behind_checkpoints(stories: Sequence[PlannedStory]) -> list[PlannedStory]:
+    """With what comes after a story in the list waiting for it where a person is to look at it, as upstream has it; but
+    for what that story waits for itself."""
+    found: list[PlannedStory] = []
+    known = {one.key: one for one in stories}
+    held: dict[str, str] = {}
+    needed: set[str] = set()
+    for one in stories:
+        more = {} if one.key in needed else {key: why for key, why in held.items() if key not in one.depends_on}
+        found.append(replace(one, depends_on={**one.depends_on, **more}))
+        if one.pauses:
+            held = {one.key: "a person looks at it before anything after it in the list"}
+            needed, todo = set(), [one.key]
+            while todo:
+                waits = [key for key in known[todo.pop()].depends_on if key in known and key not in needed]
+                needed.update(waits)
+                todo += waits
+    return found
 
 
 def _of_sprint(

@@ -24,6 +24,7 @@ from interlock.gitwork.git import Git
 from interlock.gitwork.inventory import TAG
 from interlock.model.plan import key_of
 from interlock.workflow.package.packages import Invocation, Package, Skill
+from interlock.workflow.reviews.code_review import PLAN_ONLY
 from interlock.workflow.runs.starting import Lane, Link
 from interlock.workflow.state import files, status_file
 from interlock.workflow.stories.inventory import BACKLOG, SPRINT, PlannedStory, folders
@@ -44,6 +45,11 @@ def retrospective_key(epic: str) -> str:
     return f"epic-{epic}-{RETROSPECTIVE}"
 
 
+def plan_key(key: str) -> str:
+    """The key of what plans a story, for a person to look at before it is implemented."""
+    return f"{key}-plan"
+
+
 def is_retrospective(key: str) -> bool:
     """Whether that is the key of a retrospective."""
     return key.startswith("epic-") and key.endswith(f"-{RETROSPECTIVE}")
@@ -55,16 +61,10 @@ def of_story(package: Package, story: PlannedStory) -> Lane:
     Raises:
         WorkflowNotFound: the package has no skill for it.
     """
-    auto, dev = _skill(package, "build-auto"), _skill(package, "dev-story")
-    if auto is not None:
-        values = {"story": story.key}
-        if story.folder:
-            values |= {"spec_folder": story.folder, "story_id": story.id}
-            said = f"spec folder {story.folder}, story id {story.id}"
-        else:
-            said = f"story {story.key}"
-        return Lane(story.key, (Link(f"{auto.invocation} {said}", values, True),), story.guidance)
-    create = _skill(package, "create-story")
+    built = _built(package, story, story.key)
+    if built is not None:
+        return built
+    create, dev = _skill(package, "create-story"), _skill(package, "dev-story")
     if dev is None or (create is None and story.status == BACKLOG):
         raise WorkflowNotFound(
             f"The package in {package.root} has neither bmad-build-auto nor create-story and dev-story, so nothing can "
@@ -79,6 +79,22 @@ def of_story(package: Package, story: PlannedStory) -> Lane:
         values = {"story": story.key, "story_key": story.key}
         links.insert(0, Link(f"{create.invocation} {story.key}", values, True))
     return Lane(story.key, tuple(links), story.guidance)
+
+
+def of_plan(package: Package, story: PlannedStory) -> Lane | None:
+    """The lane that plans a story and implements nothing; None where the package has no skill that does."""
+    return _built(package, story, plan_key(story.key), f". {PLAN_ONLY}")
+
+
+def _built(package: Package, story: PlannedStory, key: str, more: str = "") -> Lane | None:
+    auto = _skill(package, "build-auto")
+    if auto is None:
+        return None
+    values, said = {"story": key}, f"story {story.key}"
+    if story.folder:
+        values |= {"spec_folder": story.folder, "story_id": story.id}
+        said = f"spec folder {story.folder}, story id {story.id}"
+    return Lane(key, (Link(f"{auto.invocation} {said}{more}", values, True),), story.guidance)
 
 
 def of_retrospective(package: Package, epic: str, folder: str = "") -> Lane | None:

@@ -15,12 +15,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anyio.to_thread
+
 from interlock.core.tasks import create
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look
+from interlock.gitwork.trees import unresolved
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine
@@ -47,6 +50,7 @@ WRITTEN = "status_written"
 WORDS = re.compile(r"[a-z0-9]+")
 TITLE = "The project's check"
 CAME_BACK = "The finished story"
+RESOLVE = "Resolve them so that both sides are kept, and take the markers out."
 TAIL = 3000
 
 
@@ -70,6 +74,11 @@ class ProjectCheck:
         """Run the check of the story's task in its worktree."""
         with self._workspace.look() as rows:
             task = find(rows, self._task_id)
+        marked = await anyio.to_thread.run_sync(_unresolved, task)
+        if marked:
+            files = ", ".join(marked)
+            finding = Finding(BLOCKING, f"{files}: conflict markers are left", marked[0], RESOLVE)
+            return Examined(CHANGES, f"these files still hold conflict markers: {files}", (finding,))
         if task.verify is None:
             return Examined(APPROVE, "the project names no check")
         found = await examine(self._workspace, task)
@@ -80,6 +89,11 @@ class ProjectCheck:
             why = f"`{found.command}` could not be started: {found.tail}"
             return Examined(BLOCKED, why, (Finding(BLOCKING, why),), told=told)
         return Examined(CHANGES, f"`{found.command}` {_ended(found)}", (_finding(found),), told=told)
+
+
+def _unresolved(task: Task) -> tuple[str, ...]:
+    path = str((task.worktree or {}).get("path") or "")
+    return unresolved(Git(path, timeout=lanes.GIT_SECONDS)) if path else ()
 
 
 def _ended(found: Evidence) -> str:
@@ -104,7 +118,7 @@ def take_back(state: WorkflowState, why: str) -> None:
     state.current_step, state.waiting, state.sent = gate, None, None
     finding = Finding(BLOCKING, why.strip().partition("\n")[0], fix=quoted(why.strip()))
     kept = state.examinations.setdefault(PROJECT_CHECK, {"rounds": []})
-    kept["mend"] = prompts.findings(CAME_BACK, Examined(CHANGES, "it cannot be merged as it is", (finding,)))
+    kept["mend"] = prompts.findings(CAME_BACK, Examined(CHANGES, "it is not accepted as it is", (finding,)))
 
 
 def enter(workspace: Workspace, prepared: Prepared) -> tuple[Examination, ...]:

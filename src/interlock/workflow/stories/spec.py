@@ -18,13 +18,17 @@ import anyio.to_thread
 
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
+from interlock.workflow.markdown import quoted
 from interlock.workflow.package.files import Files
 from interlock.workflow.reviews import review_brief
+from interlock.workflow.reviews.code_review import PLAN_ONLY
 from interlock.workflow.reviews.story import records
 from interlock.workflow.state import status_file
+from interlock.workflow.stories import inventory
 from interlock.workflow.stories.inventory import folders
 
 SKILL = "bmad-build-auto"
+PLANNED = "ready-for-dev"
 STATUSES = ("draft", "ready-for-dev", "in-progress", "in-review", "done", "blocked")
 """Its lifecycle; where a resume enters, the skill says itself."""
 UNBLOCK = (
@@ -43,6 +47,7 @@ RESULT = re.compile(r"^##[ \t]+Auto Run Result\b(.*?)(?=^##[ \t]|\Z)", re.MULTIL
 TASKS = re.compile(r"^##[ \t]+Tasks\b(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL)
 SEVERITIES = ("high", "medium", "low")
 SHOWN = 10
+TEXT = 10_000  # characters of a story's text, and of its spec, that reviewers are shown
 WANTED = 200
 
 
@@ -103,6 +108,21 @@ def find(
     return sorted(found, key=lambda one: os.stat(os.path.join(root, one)).st_mtime, reverse=True)[:1]
 
 
+def about(run: RunContext) -> str:
+    """What the lists of the project say of the story that a run implements, and its whole spec; "" where it is about
+    none that they know. Reads files."""
+    key = run.state.plan.values.get("story")
+    one = next((one for one in inventory.read(run.package).stories if one.key == key), None) if key else None
+    if one is None:
+        return ""
+    parts = [f"`{one.source}` says of {one.key}, {one.title}:" if one.source else f"{one.key}: {one.title}"]
+    parts += [quoted(one.text[:TEXT])] if one.text.strip() else []
+    path = f"{one.folder}/SPEC.md"
+    text = run.package.files.text(path) if one.folder else None
+    parts += [f"It is a part of `{path}`:\n\n{quoted(text[:TEXT])}"] if text and text.strip() else []
+    return "\n\n".join(parts)
+
+
 class BuildResult:
     """The examination of what an unattended build has left; see the module and `engine.examination.Examination`."""
 
@@ -127,7 +147,8 @@ class BuildResult:
         written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
         config = dict(run.package.config(run.workflow.module))
         changed = review_brief.of_run(state, run.root).paths
-        return examined(run.root, state.plan.values, config, list(dict.fromkeys(written)), changed)
+        only = PLAN_ONLY in state.plan.arguments
+        return examined(run.root, state.plan.values, config, list(dict.fromkeys(written)), changed, plan_only=only)
 
 
 def examined(
@@ -136,8 +157,11 @@ def examined(
     config: Mapping[str, object],
     written: Sequence[str],
     changed: Sequence[str],
+    *,
+    plan_only: bool = False,
 ) -> Examined:
-    """The verdict on the record of a run in the project at `root`, which has `changed` those files."""
+    """The verdict on the record of a run in the project at `root`, which has `changed` those files. `plan_only`: it was
+    to plan the story, and to leave the rest to another run."""
     paths = find(root, values, config, written, changed)
     if len(paths) != 1:
         why = "several files match the story's id" if paths else "there is no record of the build"
@@ -152,11 +176,25 @@ def examined(
         return Examined(BLOCKED, condition, (finding,), details, {"record": record.path, "condition": condition})
     own = {os.path.relpath(one, root) for one in status_file.paths(root, config)}
     work = [one for one in changed if one not in own and os.path.basename(one) != os.path.basename(record.path)]
-    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(record, work)]
+    faults = _beyond_plan(record, work) if plan_only else _lacking(record, work)
+    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in faults]
     told = {"record": record.path, "status": record.status, "deferred": len(record.deferred)}
     if lacking:
         return Examined(CHANGES, "; ".join(one.title for one in lacking), tuple(lacking), told)
+    if plan_only:
+        return Examined(APPROVE, f"{record.path} says {record.status}, and nothing else was changed", (), told)
     return Examined(APPROVE, f"{record.path} says done, with its result, and {len(work)} files changed", (), told)
+
+
+def _beyond_plan(record: Record, work: Sequence[str]) -> list[tuple[str, str]]:
+    """What is wrong with a record that was only to be planned, and what to do about it."""
+    found = []
+    if record.status != PLANNED:
+        found.append((f"its record says {record.status or 'no status'}, not {PLANNED}", "Plan it, and halt then."))
+    if work:
+        listed = ", ".join(work[:SHOWN])
+        found.append((f"it was only to be planned, and this was changed: {listed}", "Take that back."))
+    return found
 
 
 def _lacking(record: Record, work: Sequence[str]) -> list[tuple[str, str]]:

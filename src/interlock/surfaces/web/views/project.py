@@ -458,11 +458,14 @@ STORY_MARKS = {"done": "done", "in-progress": "in-progress", "in-review": "revie
 
 
 def epics(page: PageContext) -> Json:
-    """The epics, each with its digest and its stories."""
+    """The epics, each with its digest, its stories and its retrospective."""
     workdir = page.team.describe().team.workdir
     found = StoryList("", [], [])
     with suppress(WorkflowNotFound):
         found = page.home.stories(workdir, page.project) if workdir else found
-    epics = [(epic, [one for one in found.stories if one.epic == epic.epic]) for epic in found.epics]
+    epics = []
+    for epic in found.epics:
+        own = [one for one in found.stories if one.epic == epic.epic]
+        epics.append((epic, [*own, *([epic.retrospective] if epic.retrospective is not None else [])]))
     proposed = found.proposal.lines if found.proposal is not None else []
     return {"epics": epics, "faults": found.faults, "proposed": proposed, "marks": STORY_MARKS}
