@@ -166,7 +166,11 @@ SETTINGS: tuple[Setting, ...] = (
         path=True,
     ),
     Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
-    Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
+    Setting(
+        "worktree_copy",
+        "",
+        "Files and directories that a fresh worktree gets a copy of, one on a line; a plan's `copy`.",
+    ),
     Setting(
         "artifact_bytes",
         268_435_456,
@@ -305,6 +309,13 @@ SETTINGS: tuple[Setting, ...] = (
         "The largest class of model that a workflow's subagents get: `haiku`, `sonnet` or `opus`.",
         choices=MODEL_CLASSES,
     ),
+    Setting(
+        "workflow_reviewer",
+        "",
+        "Who reviews the code that workflows write: an agent such as codex, or a program with its arguments; empty: "
+        "the agent that wrote it, in a session that knows nothing of it.",
+    ),
+    Setting("workflow_reviewer_model", "", "The model of those who review, in their agent's own words; empty: any."),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting(
         "workflow_menu_interval", 2.0, "Seconds between two menus of workflows that are put to a human.", minimum=0

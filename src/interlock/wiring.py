@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from interlock import agents, app
 from interlock.app.home import SETTINGS_FILE, Home
@@ -13,6 +15,7 @@ from interlock.clock import Clock, SystemClock
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError, ConfigParseError, InvalidRequest
 from interlock.model.names import LOGIN_FILE
+from interlock.model.program import program
 from interlock.model.team import Member
 from interlock.processes import ancestry
 from interlock.settings import Settings, SettingsFile
@@ -20,6 +23,9 @@ from interlock.storage.catalog import Catalog
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.notifier import Notifier
 from interlock.wakeup.socket import SocketNotifier
+
+if TYPE_CHECKING:
+    from interlock.runner.executors import AgentExecutor
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:
@@ -159,22 +165,31 @@ def executor_for(
         AgentError: its agent is unknown, or not installed here.
         ConfigParseError: the user's profiles cannot be read.
     """
-    from interlock.runner.executors import AgentExecutor, ShellExecutor
-
     if member.agent == "shell":
+        from interlock.runner.executors import ShellExecutor
+
         return ShellExecutor()
-    models: Mapping[str, str] = {}
-    if member.command:
-        found = AgentExecutor(agents.registry.own_agent(member))
-    else:
-        profile = _profile(member, home)
-        models = profile.models
-        found = AgentExecutor(agents.registry.agent_of(profile, member.permissions, os.environ), profile.environment)
+    found, models = _hired(member, home)
     if workspace_of is None:
         return found
     from interlock.workflow.executor import WorkflowExecutor
 
-    return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, models)
+    def hire(named: str) -> tuple[AgentExecutor, Mapping[str, str]]:
+        agent, command = program(named, "It")
+        return _hired(replace(member, agent=agent, command=command), home)
+
+    return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, models, hire)
+
+
+def _hired(member: Member, home: str | None) -> tuple[AgentExecutor, Mapping[str, str]]:
+    """What carries out tasks by the member's agent, and what its program calls the classes of models."""
+    from interlock.runner.executors import AgentExecutor
+
+    if member.command:
+        return AgentExecutor(agents.registry.own_agent(member)), {}
+    profile = _profile(member, home)
+    agent = agents.registry.agent_of(profile, member.permissions, os.environ)
+    return AgentExecutor(agent, profile.environment), profile.models
 
 
 def why_idle(member: Member, home: str, *, wholly: bool = False) -> str | None:

@@ -138,6 +138,9 @@ def test_a_checkpoint_is_made_before_each_step_and_stands_in_the_document_too(pl
     assert last["state_snapshot"]["completed_steps"] == [1, 2, 3]
     assert text.startswith("---\nstepsCompleted: [1, 2, 3]\n") and text.endswith("---\nOne\nTwo\nThree\n")
     assert place.load().checkpoints == state.checkpoints
+    place.begin(state, 4)
+    again = checkpoints_of((place.project / PRD).read_text())
+    assert [one["step_id"] for one in again] == [1, 2, 3, 4] and len(place.load().checkpoints) == 5, "one for each try"
 
 
 @pytest.mark.req("BMAD-FR62")

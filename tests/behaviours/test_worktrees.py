@@ -80,6 +80,16 @@ def test_a_fresh_worktree_gets_its_copies_and_its_setup_also_for_the_merge(
     assert ".env" not in repository.files("interlock/crew") and "build/made" not in repository.files("interlock/crew")
 
 
+def test_a_directory_is_copied_as_it_is_without_caches(place: Place, repository: Repository) -> None:
+    for path, text in {"build/a/one": "1", "build/two": "2", "build/node_modules/big": "x"}.items():
+        (place.work / path).parent.mkdir(parents=True, exist_ok=True)
+        (place.work / path).write_text(text)
+    (place.work / "build/link").symlink_to("a/one")
+    stage(place, {"one": {"run": "find build ! -type d | sort > out; readlink build/link >> out"}}, copy=["build"])
+    assert place.drive() == "finished" and place.states() == {"one": "done"}
+    assert repository.show("interlock/crew", "out").split() == ["build/a/one", "build/link", "build/two", "a/one"]
+
+
 def test_what_a_command_leaves_behind_is_kept_and_not_merged(place: Place, repository: Repository) -> None:
     report = "mkdir -p coverage .nyc_output sub; echo {} > coverage/coverage-final.json; echo x > coverage/index.html"
     left = "echo 1 > .nyc_output/a.json; touch .coverage.host.12 sub/Cargo.lock; echo made > made"
@@ -342,14 +352,19 @@ def test_what_forbids_an_integration_branch_is_said_before_anything_starts(
     [
         ("story.txt", "not ignored by git"),
         ("gone.env", "does not exist"),
-        ("build", "is no file"),
+        ("build/pipe", "neither a file nor a directory"),
         (".env", "leads out"),
+        ("late.env", "is ignored by .gitignore, whose changes are not committed"),
     ],
 )
 def test_files_that_cannot_be_copied_are_refused_before_anything_is_made(
     place: Place, repository: Repository, path: str, says: str
 ) -> None:
     (place.work / "build").mkdir()
+    os.mkfifo(place.work / "build/pipe")
+    if path == "late.env":  # It would have been in the commit of an agent: its worktree does not ignore it.
+        (place.work / path).write_text("KEY=secret")
+        (place.work / ".gitignore").write_text("*.pyc\n.env\nbuild/\nlate.env\n")
     (place.path / "outside").write_text("secret")
     (place.work / ".env").symlink_to(place.path / "outside")
     with pytest.raises(WorktreeRefused, match=says):

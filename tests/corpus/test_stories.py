@@ -74,6 +74,38 @@ def test_an_epic_is_implemented_by_folder_and_id(corpus: Corpus, tmp_path: Path)
 
 
 @pytest.mark.long
+def test_a_review_is_followed_up_where_it_is_recommended_and_what_was_deferred_is_swept_up(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    place = project(corpus, tmp_path)
+    agent = f"{sys.executable} {AGENT} follow:garden-2"
+    done = place("run", "garden-1", "garden-2", "--agent", agent, "--parallel", "2", "--unattended")
+    assert done["exit"] == 0, done
+    team = place.home.team(done["team"])
+    reviewed = {
+        one["plan"]["values"]["story"]: set(one["examinations"]["code_review"]["rounds"][-1]["reports"])
+        for one in team.workflow_runs()
+    }
+    assert {key: len(labels) for key, labels in reviewed.items()} == {"garden-1": 1, "garden-2": 4}, reviewed
+    (deferred,) = place("list")["deferred"]
+    shown = place("sweep", "--agent", agent, "--dry-run")
+    assert shown["new"] == [f"deferred-{deferred.removeprefix('task-')}"] and team.task(deferred).plan_key is None
+    assert place("sweep", "task-1", "--agent", agent)["exit"] == 1
+    swept = place("sweep", "--agent", agent, "--unattended")
+    assert swept["exit"] == 0, swept
+    task = team.task(deferred)
+    assert task.state == "done" and task.metadata["found_by"] and task.subject == "The log is too long"
+    (run,) = [one for one in team.workflow_runs() if one["plan"]["values"]["story"].startswith("deferred")]
+    assert run["examinations"]["build_result"]["rounds"][-1]["verdict"] == "approve"
+    assert run["examinations"]["project_check"]["rounds"][-1]["verdict"] == "approve"
+    assert "LOG = []  # " in place.integrated("show", f"interlock/{team.name}:src/log.py")
+    again = place("sweep", "--agent", agent)
+    assert again["exit"] == 1 and "No finding" in again["message"], again
+    assert place("run", "--all", "--agent", agent, "--dry-run")["new"][0] == "garden-3"
+    assert team.task(deferred).state == "done"
+
+
+@pytest.mark.long
 def test_a_build_that_says_done_and_has_written_nothing_is_sent_back(corpus: Corpus, tmp_path: Path) -> None:
     place = project(corpus, tmp_path)
     agent = f"{sys.executable} {AGENT} empty:garden-2"

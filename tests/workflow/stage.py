@@ -17,7 +17,7 @@ import anyio
 from interlock.agents.session import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import Examination, RunContext
 from interlock.workflow.engine.effects import Ending
@@ -336,7 +336,7 @@ def play(
         run = RunContext(
             workflow, package, state, pool, desk, limits, in_a_step, application, checkpoints or NoCheckpoints(),
             knowledge or Knowledge(), thresholds, examinations=examinations, hooks=hooking, profiles=profiles,
-            dispatcher=SubagentDispatcher(helpers, opening, limits=limits, models=models),
+            dispatcher=SubagentDispatcher(Staffing(helpers, opening, models or {}), limits=limits),
         )  # fmt: skip
         controller = AutomationController(run, log)
         began = copy.deepcopy(state)

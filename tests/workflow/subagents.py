@@ -12,7 +12,7 @@ from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report, RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
 
@@ -84,7 +84,8 @@ class Office:
             session_id="s", member="ada", workdir=str(Path.cwd()), environment={}, log=log, time_limit=86_400.0,
             stop_grace=1.0, output_bytes=1_000_000, model=model, **more.pop("opening", {}),
         )  # fmt: skip
-        self.dispatcher = SubagentDispatcher(staff, opening, self.told.append, size, limits=LIMITS, **more)
+        own = Staffing(staff, opening, more.pop("models", {}))
+        self.dispatcher = SubagentDispatcher(own, self.told.append, size, limits=LIMITS, **more)
         self.dispatcher.registry = self.books
 
     def __call__(self, main: Callable[[SubagentDispatcher], Awaitable[Value]]) -> Value:

@@ -236,6 +236,24 @@ def test_a_list_of_stories_that_cannot_be_told_apart_is_refused(tmp_path: Path) 
         found.find("7")
 
 
+def test_what_a_person_is_to_look_at_holds_the_rest_of_its_list_whatever_else_is_said(tmp_path: Path) -> None:
+    """The hold was lost where the overlay, or a proposal that was accepted, says what a story waits for."""
+    root = garden(tmp_path / "app")
+    listed = '- id: "1"\n  title: A\n- id: "2"\n  title: B\n  done_checkpoint: true\n- id: "3"\n  title: C\n'
+    for name in ("tool", "wool"):
+        folder = root / "_bmad-output/specs" / f"spec-{name}"
+        folder.mkdir(parents=True)
+        (folder / "stories.yaml").write_text(listed)
+    said = "stories:\n  dependencies:\n    tool-3: []\n    wool-2: [tool-1]\n"
+    (root / "interlock.workflows.yaml").write_text(said)
+    found = inventory.read(packages.load(str(root)), {"wool-3": {"wool-1": "an agent says so"}})
+    waits = {one.key: dict(one.depends_on) for one in found.stories if one.folder}
+    held = "a person looks at it before anything after it in the list"
+    assert waits["tool-3"] == {"tool-2": held}
+    assert waits["wool-3"] == {"wool-1": "an agent says so", "wool-2": held}
+    assert waits["wool-1"] == {} and waits["wool-2"] == {"tool-1": "interlock.workflows.yaml says so"}
+
+
 def test_the_body_of_a_task_is_its_lane_again() -> None:
     links = (starting.Link("/bmad-build-auto spec folder a, story id 1", {"story": "a-1", "story_id": "1"}, True),)
     made = starting.Lane("a-1", links, "Use the client that is there.")
@@ -280,6 +298,36 @@ def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_i
     team.merge(everything=True)
     assert (place.root / SPRINT).read_text() == status and place.integrated("status", "--porcelain") == ""
     assert not place.home.settle_stories(done["team"]) and (place.root / SPRINT).read_text() == status
+
+
+@pytest.mark.long
+def test_another_agent_reviews_what_one_develops(tmp_path: Path) -> None:
+    place, notes = Place(garden(tmp_path / "app")), tmp_path / "reviews"
+    words = ("run", "1.2", "--agent", f"{sys.executable} {AGENT}", "--unattended")
+    refused = place(*words, "--reviewer", "nobody")
+    assert refused["exit"] == 1 and "Unknown agent 'nobody' for reviewer" in refused["message"], refused
+    assert not place.home.teams(), "it is refused before anything is made"
+    other = f"{sys.executable} {AGENT.replace('story_agent', 'story_reviewer')} {notes}"
+    done = place(*words, "--reviewer", other, "--reviewer-model", "large")
+    assert done["exit"] == 0, done
+    assert [line.split()[0] for line in notes.read_text().splitlines()] == ["1-2-seeds"]
+    team = place.home.team(done["team"])
+    assert [team.setting(f"workflow_reviewer{of}")[0] for of in ("", "_model")] == [other, "large"]
+    (run,) = [one for one in team.workflow_runs() if one["skill"].endswith("dev-story")]
+    assert "read by another" in run["examinations"]["code_review"]["rounds"][0]["summary"]
+    place.home.stage_stories(str(place.root), ["1.1"], agent="command", command=["true"], reviewer="")
+    assert team.setting("workflow_reviewer")[0] == "" and team.setting("workflow_reviewer_model")[0] == "large"
+
+
+def test_a_reviewer_that_cannot_be_had_fails_the_run_with_its_name(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    staged = place.home.stage_stories(str(place.root), ["1.2"], agent="command", command=[sys.executable, AGENT])
+    place.home.team(staged.team).configure({"workflow_reviewer": "nobody", "retries": 0})
+    done = place("run", "1.2", "--agent", f"{sys.executable} {AGENT}", "--unattended")
+    assert done["exit"] == 1
+    team = place.home.team(staged.team)
+    run = team.runs(team.task("1-2-seeds").id)[-1]
+    assert "the setting workflow_reviewer: Unknown agent 'nobody'" in str(run.as_dict()), run
 
 
 @pytest.mark.long
@@ -406,7 +454,31 @@ def test_what_cannot_be_run_is_refused_with_the_reason(tmp_path: Path) -> None:
         ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"], cwd=place.root, check=True
     )
     refused = place("run", "--all", "--agent", agent)
-    assert "Commit `_bmad`" in refused["message"]
+    assert refused["message"].startswith("_bmad is not committed, so a story's worktree would be without it. Commit it")
+
+
+@pytest.mark.long
+def test_what_git_ignores_of_a_package_is_copied_and_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
+    """A story of a package that git ignores could not be run at all: directories were not copied."""
+    root = garden(tmp_path / "app")
+    place, agent = Place(root), f"{sys.executable} {AGENT}"
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=root, check=True)
+
+    git("rm", "-rq", "--cached", "_bmad", "_bmad-output")
+    git("commit", "-qm", "x")
+    (root / ".gitignore").write_text("_bmad/\n")
+    refused = place("run", "1.2", "--agent", agent)
+    assert refused["message"].startswith(f"{SPRINT} is not committed"), refused
+    (root / ".gitignore").write_text("_bmad/\n_bmad-output/\n")
+    git("add", "-A")
+    git("commit", "-qm", "y")
+    done = place("run", "1.2", "--agent", agent, "--unattended")
+    assert done["exit"] == 0, done
+    assert "1-2-seeds: done" in (root / SPRINT).read_text(), "no merge brings it"
+    assert place.listed()["1-2-seeds"]["status"] == "done"
+    assert "src/1-2-seeds.py" in place.integrated("ls-tree", "-r", "--name-only", f"interlock/{done['team']}")
 
 
 def test_what_an_epic_leaves_to_be_done_is_taken_up_after_its_last_story(tmp_path: Path) -> None:

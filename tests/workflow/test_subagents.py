@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.agents.session import Permission, PermissionChoice, Turn, Update
+from interlock.agents.session import Opening, Permission, PermissionChoice, Turn, Update
 from interlock.errors import AgentError
 from interlock.workflow.agents.assignment import HIGH, LOW, Assignment, Report
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Part
 from tests.workflow.subagents import Office, Staff, run_all, takes
@@ -325,6 +325,19 @@ def test_the_members_own_model_is_the_largest_and_an_unknown_one_is_used_for_eve
     office = Office(Staff(takes(1)), model=own, models=models, terms={"tier": 4})
     report = office(lambda dispatcher: dispatcher.run(work("w", "analysis", complexity="complex")))
     assert report.model == chosen
+
+
+def test_another_program_reviews_code_and_does_nothing_else() -> None:
+    reviewers = Staff(takes(1, "reviewed"))
+    opening = Opening("s", "ada", str(Path.cwd()), {}, "", 60.0, 1.0, 1_000_000, model="large")
+    office = Office(Staff(takes(1)), models={"opus": "o-1"}, reviewer=Staffing(reviewers, opening))
+
+    async def main(dispatcher: SubagentDispatcher) -> list[Report]:
+        return [await dispatcher.run(work(kind, kind)) for kind in ("code_review", "validation", "implementation")]
+
+    reports = office(main)
+    assert [(one.text, one.model) for one in reports] == [("reviewed", "large"), ("done", None), ("done", None)]
+    assert len(reviewers.prompts) == 1 and len(office.staff.prompts) == 2
 
 
 def test_when_it_is_told_to_stop_everything_ends_and_nothing_begins() -> None:

@@ -16,7 +16,7 @@ from interlock.processes.ancestry import RUN_TOKEN, RUN_WITHIN
 from interlock.processes.groups import end_marked
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from tests.agents.acting import acp_command, recorded
 from tests.waiting import until
 
@@ -38,7 +38,7 @@ class Program:
             log=str(self.log), time_limit=60.0, stop_grace=0.3, output_bytes=100_000,
         )  # fmt: skip
         limits = Limits(silence=30.0, grace=0.3)
-        self.dispatcher = SubagentDispatcher(self.agent, self.opening, self.told.append, size, limits=limits)
+        self.dispatcher = SubagentDispatcher(Staffing(self.agent, self.opening), self.told.append, size, limits=limits)
 
     @property
     def alive(self) -> set[int]:

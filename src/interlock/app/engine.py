@@ -42,6 +42,7 @@ from interlock.workflow.stories import inventory as stories
 from interlock.workflow.stories import lane as lanes
 from interlock.workflow.stories import proposal as proposals
 from interlock.workflow.stories import settling as settling
+from interlock.workflow.stories import sweep as sweep
 from interlock.workflow.stories.inventory import Backlog as Backlog
 from interlock.workflow.stories.inventory import PlannedStory as PlannedStory
 from interlock.workflow.stories.inventory import overlay as overlay_of
@@ -53,7 +54,7 @@ __all__ = [
     "decisions", "dequeue", "describe", "enqueue", "feedback_in", "find", "find_package", "find_workflow",
     "in_force_now", "installed_workflows", "interrupted", "is_invocation", "lanes", "led", "locate", "offer",
     "overlay_of", "preview_rollback", "proposals", "queue_entries", "queue_position", "reprioritise", "say",
-    "say_turn", "session_of", "settling", "shown", "start", "store_of", "stories", "take_up", "under_way",
+    "say_turn", "session_of", "settling", "shown", "start", "store_of", "stories", "sweep", "take_up", "under_way",
 ]  # fmt: skip
 
 

@@ -214,11 +214,16 @@ def asked_of(
     if agent == "shell":
         raise InvalidRequest("A shell proposes no plan; name an agent with --agent.", field="agent")
     # It is to look and say: whatever else it wants to do is not asked about.
-    planner = PlanMember("planner", agent, command or None, permissions=None if command else "read-only")
+    planner = hired("planner", agent, command or None, permissions=None if command else "read-only")
     terms = AnswerLimits(
         float(settings.get("task_timeout")), float(settings.get("stop_grace")), int(settings.get("output_bytes"))
     )
-    return Planner(agent, command, executor_for(as_member(planner))), terms
+    return Planner(agent, command, executor_for(planner)), terms
+
+
+def hired(name: str, agent: str, command: Sequence[str] | None, *, permissions: str | None = None) -> Member:
+    """A member that no team has, to find out whether its agent can be had."""
+    return as_member(PlanMember(name, agent, tuple(command) if command else None, permissions=permissions))
 
 
 def propose(

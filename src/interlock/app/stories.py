@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 
 from interlock import app
 from interlock.app.runs import RunVerbs
 from interlock.clock import iso
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_team_name
+from interlock.model.program import program
 from interlock.model.task import Task
 from interlock.model.text import count, gist, named, span, spent
 from interlock.storage import files
@@ -59,8 +63,9 @@ class StoryVerbs(RunVerbs):
         if name in self.teams():
             with self.workspace(name).look() as rows:
                 shown, ends = _shown(found, rows, iso(self._clock.now()))
+                deferred = [one.id for one in app.engine.sweep.waiting(rows.tasks.select())]
         else:
-            shown, ends = _shown(found, None, "")
+            (shown, ends), deferred = _shown(found, None, ""), []
         if epic is not None and epic not in found.epics:
             raise NotFound(f"There is no epic {epic} here.", epic=epic)
         shown = [one for one in shown if epic in (None, one.epic)]
@@ -73,7 +78,7 @@ class StoryVerbs(RunVerbs):
             if epic in (None, one)
         ]
         faults = [*found.faults, *found.left_out()]
-        return app.engine.StoryList(name, listed, epics, faults, proposal)
+        return app.engine.StoryList(name, listed, epics, faults, proposal, deferred)
 
     def story(self, directory: str, key: str, team: str | None = None) -> app.engine.StoryDetail:
         """One story with what its list says of it, and what has become of it; changes nothing.
@@ -152,6 +157,8 @@ class StoryVerbs(RunVerbs):
         team: str | None = None,
         dry_run: bool = False,
         redo: bool = False,
+        reviewer: str | None = None,
+        reviewer_model: str | None = None,
     ) -> app.planning.StagedPlan:
         """Make each of these stories, of that epic's, or all, a task of a team, after what it depends on.
 
@@ -161,6 +168,7 @@ class StoryVerbs(RunVerbs):
             agent: the agent of every member, with its `command` where that is `command` or `acp`.
             budget: what the run may use, such as `5` (US dollars), `200 turns` or `2h`, several with commas.
             redo: those of `keys` that are done are done once more.
+            reviewer: the team's setting `workflow_reviewer` from now on; left as it is unless given, like the model.
 
         Raises:
             InvalidRequest: the lists have faults, one of `keys` is to be done once more and is not done, or cannot be
@@ -174,12 +182,13 @@ class StoryVerbs(RunVerbs):
         name = team or self.story_team(directory)
         inventory = app.engine.stories.sound(self._backlog(package, name)[0])
         tasks = self._planned(name)
-        before = self._kept(name, inventory, tasks)
+        before = self._kept(name, inventory, tasks, package)
         chosen, again = _chosen(inventory, tasks, keys, epic, redo=redo)
         begun = [
             key for key, one in before.items()
-            if not _is_done(tasks[key]) and not keys and epic in (None, one["metadata"]["epic"])
+            if not _is_done(tasks[key]) and not keys and epic in (None, one.get("metadata", {}).get("epic"))
         ]  # fmt: skip
+        settings = self._reviewing(reviewer, reviewer_model)
         left_out = [] if keys else inventory.left_out(epic)
         if not chosen and not begun:
             raise InvalidRequest(_nothing_left(left_out), field="keys", faults=left_out)
@@ -188,18 +197,69 @@ class StoryVerbs(RunVerbs):
         plan = self._plan(
             inventory, chosen, before, package, name, (agent, tuple(command)), parallel=parallel, budget=budget
         )
-        with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
-            path = os.path.join(scratch if dry_run else self._story_folder, f"{name}.yaml")
-            _write(path, plan)
-            staged = self.stage(path, dry_run=dry_run, redo=again)
+        staged = self._staged(plan, dry_run=dry_run, redo=again)
+        if settings and not dry_run:
+            self.team(name).configure(settings)
         notes = [f"left out: {why}" for why in left_out]
         notes += [] if "verify" in plan else [UNVERIFIED]
         only = _only(plan["tasks"], chosen, begun, tasks) if keys or epic is not None else None
         return replace(staged, notes=(*staged.notes, *notes), only=only)
 
+    def stage_sweep(
+        self, directory: str, tasks: Sequence[str] = (), *, parallel: int | None = None, agent: str | None = None,
+        command: Sequence[str] = (), budget: str | None = None, team: str | None = None, dry_run: bool = False,
+    ) -> app.planning.StagedPlan:  # fmt: skip
+        """Have what builds found and left to others done like stories, each by a build of its own.
+
+        Args:
+            tasks: ids of those that are taken up, by default all that nobody has.
+            parallel, agent, command, budget: as in `stage_stories`.
+
+        Raises:
+            InvalidRequest: none waits, or one of `tasks` does not.
+            WorkflowNotFound: nothing that is installed can do it.
+            PlanError, AgentError, WorktreeRefused, GitFailed: as `stage`.
+        """
+        self.need_person("run stories")
+        package, sweep = self._package(directory), app.engine.sweep
+        name = team or self.story_team(directory)
+        inventory = app.engine.stories.sound(self._backlog(package, name)[0])
+        planned = self._planned(name)
+        before = self._kept(name, inventory, planned, package)
+        with self.workspace(name).look() if name in self.teams() else nullcontext() as rows:
+            waiting = sweep.waiting(rows.tasks.select()) if rows is not None else []
+        begun = [
+            key for key in before if key in planned and sweep.is_finding(planned[key]) and not _is_done(planned[key])
+        ]
+        found = [] if begun and not tasks and not waiting else sweep.chosen(waiting, tasks)
+        swept = {sweep.key_of(one): sweep.entry(package, one, planned) for one in found}
+        plan = self._plan(
+            inventory, (), {**before, **swept}, package, name, (agent, tuple(command)), parallel=parallel, budget=budget
+        )
+        if not dry_run:
+            with self.workspace(name).act(Principal(SYSTEM)) as act:
+                sweep.take_up(act, [find(act.rows, one.id) for one in found])
+        return replace(self._staged(plan, dry_run=dry_run), only=(*begun, *swept))
+
     def settle_stories(self, team: str) -> list[str]:
         """Write down what the team's stories have come to; the keys of `sprint-status.yaml` that changed."""
         return app.engine.settling.write_statuses(self.workspace(team))
+
+    def _staged(self, plan: Json, *, dry_run: bool, redo: Collection[str] = ()) -> app.planning.StagedPlan:
+        with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
+            path = os.path.join(scratch if dry_run else self._story_folder, f"{plan['team']}.yaml")
+            _write(path, plan)
+            return self.stage(path, dry_run=dry_run, redo=redo)
+
+    def _reviewing(self, reviewer: str | None, model: str | None) -> Json:
+        """The settings that say who reviews, as far as they are given. Raises InvalidRequest, AgentError."""
+        if reviewer:
+            agent, command = program(reviewer, "--reviewer")
+            if agent == "shell":
+                raise InvalidRequest("A shell reviews nothing; name an agent with --reviewer.", field="reviewer")
+            self._executor_for(app.planning.hired("reviewer", agent, command))
+        given = {"workflow_reviewer": reviewer, "workflow_reviewer_model": model}
+        return {name: value or None for name, value in given.items() if value is not None}
 
     def _planned(self, team: str) -> dict[str, Task]:
         """The team's planned tasks that were not called off, by key."""
@@ -208,18 +268,24 @@ class StoryVerbs(RunVerbs):
         with self.workspace(team).look() as rows:
             return {str(one.plan_key): one for one in rows.tasks.planned() if one.state not in ("cancelled", "deleted")}
 
-    def _kept(self, team: str, inventory: app.engine.Backlog, tasks: Mapping[str, Task]) -> Json:
+    def _kept(
+        self, team: str, inventory: app.engine.Backlog, tasks: Mapping[str, Task], package: app.engine.Package
+    ) -> Json:
         """What the plan before says of the team's tasks, which stay in the plan whatever is asked for now. Left out is
         what is not done of a story that its list calls done, or does not have any more."""
-        try:
-            with open(os.path.join(self._story_folder, f"{team}.yaml"), encoding="utf-8") as file:
-                planned: Json = json.load(file)["tasks"]
-        except (FileNotFoundError, ValueError, KeyError):
-            return {}
+        planned: Json = {}
+        path = os.path.join(self._story_folder, f"{team}.yaml")
+        with suppress(FileNotFoundError, ValueError, KeyError), open(path, encoding="utf-8") as file:
+            planned = json.load(file)["tasks"]
+        findings = {key: task for key, task in tasks.items() if app.engine.sweep.is_finding(task)}
+        # What was taken up stays, also where the plan was not written any more.
+        planned |= {
+            key: app.engine.sweep.entry(package, task, tasks) for key, task in findings.items() if key not in planned
+        }
         lanes = app.engine.lanes
         wanted = {lanes.task_key(one.key) for one in inventory.stories if not one.done}
         wanted |= {lanes.task_key(lanes.plan_key(one.key)) for one in inventory.stories if not one.done}
-        wanted |= {lanes.task_key(lanes.retrospective_key(epic)) for epic in inventory.epics}
+        wanted |= {*findings, *(lanes.task_key(lanes.retrospective_key(epic)) for epic in inventory.epics)}
         return {
             key: one for key, one in planned.items() if key in tasks and (key in wanted or _is_done(tasks[key]))
         }  # fmt: skip
@@ -289,7 +355,7 @@ class StoryVerbs(RunVerbs):
                 )
             plan |= {"parallel": 1, "members": dict([next(iter(plan["members"].items()))])}
         else:
-            copied = app.engine.lanes.copied(package.root)
+            copied = app.engine.lanes.copied(package, chosen)
             plan |= {"copy": copied} if copied else {}
         for key in ("verify", *(("setup",) if "isolation" in plan else ())):
             said = own.get(key, plan.pop(key, None))

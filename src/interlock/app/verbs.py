@@ -45,7 +45,7 @@ def _table(owner: type, here: str, **names: str) -> dict[str, tuple[str, ...]]:
 
 HOME = _table(
     Home,
-    here="drive stage stage_stories stories story story_team settle_stories propose_dependencies "
+    here="drive stage stage_stories stage_sweep stories story story_team settle_stories propose_dependencies "
     "answer_proposal import_tasks propose plan_path first_plan read_plan "
     "check_plan plan_schema write_receipt move_ledgers export_ledger import_ledger prepare_ledgers ledger_script "
     "prune_ledgers notices push_key push_to telemetry recovery origin_of note_refusal workspace window mailing "

@@ -125,30 +125,39 @@ def open_repository(workdir: str, *, timeout: float, token: str | None = None) -
 
 
 def check_copies(repository: Repository, workdir: str, paths: Sequence[str]) -> None:
-    """Refuse files that cannot be copied into worktrees, before anything starts.
+    """Refuse files and directories that cannot be copied into worktrees, before anything starts.
 
-    A copied file must be ignored by git: the worktree has what is tracked already, and what is neither would end up in
-    the agent's next commit.
+    What is copied must be ignored by git, and by what is committed: the worktree has what is tracked already, and what
+    is not ignored there would end up in the agent's next commit.
 
     Raises:
         WorktreeRefused: with what is wrong, and with which of them.
     """
     for path in paths:
         source_of(workdir, path)
-        ignored = repository.git.at(workdir)("check-ignore", "--quiet", "--", path, ok=(0, 1, 128)).code == 0
-        if not ignored:
+        git = repository.git.at(repository.top)
+        here = os.path.relpath(os.path.join(os.path.realpath(workdir), path), repository.top)
+        rule = git("check-ignore", "--verbose", "--", here, ok=(0, 1, 128))
+        if rule.code != 0:
             raise WorktreeRefused(
                 f"copy: {path} is not ignored by git, so it would end up in an agent's commit. Add it to .gitignore; "
                 "what is tracked by git is in every worktree anyway.",
                 path=path,
             )
+        by = rule.text.partition(":")[0]
+        if os.path.basename(by) == ".gitignore" and git("status", "--porcelain", "--", by).text:
+            raise WorktreeRefused(
+                f"copy: {path} is ignored by {by}, whose changes are not committed, so a worktree would not ignore it. "
+                f"Commit {by}.",
+                path=path,
+            )
 
 
 def source_of(workdir: str, path: str) -> str:
-    """The file below `workdir` that `path` names, links resolved.
+    """The file or directory below `workdir` that `path` names, links resolved.
 
     Raises:
-        WorktreeRefused: it is absolute, leads outside, is git's own, or is no regular file.
+        WorktreeRefused: it is absolute, leads outside, is git's own, or is neither a regular file nor a directory.
     """
     parts = path.replace("\\", "/").split("/")
     root = os.path.realpath(workdir)
@@ -160,8 +169,8 @@ def source_of(workdir: str, path: str) -> str:
         problem = "is git's own"
     elif not os.path.exists(real):
         problem = "does not exist; make it, or take it out of `copy`"
-    elif not stat.S_ISREG(os.stat(real).st_mode):
-        problem = "is no file; name the files in it"
+    elif not (stat.S_ISREG(mode := os.stat(real).st_mode) or stat.S_ISDIR(mode)):
+        problem = "is neither a file nor a directory"
     if problem is not None:
         raise WorktreeRefused(f"copy: {path} {problem}.", path=path)
     return real

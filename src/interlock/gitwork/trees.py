@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork import inventory
 from interlock.gitwork.git import Git
 from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
 from interlock.gitwork.staging import LOCKS, RESOLVED, linked, restore, stage, untracked, write_rules
@@ -259,23 +260,28 @@ class Trees:
         return self.repository.within(path)
 
     def copy(self, workdir: str, directory: str, paths: Sequence[str]) -> None:
-        """Copy these files of the user's working directory to the same place below `directory`.
+        """Copy these files and directories of the user's working directory to the same place below `directory`; of a
+        directory all but caches, links as they are.
 
         Raises:
             WorktreeRefused: one cannot be copied; see `repository.source_of`.
         """
         root = os.path.realpath(directory)
-        for path in paths:
-            source, target = source_of(workdir, path), os.path.join(root, path)
-            try:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                if os.path.commonpath([root, os.path.realpath(os.path.dirname(target))]) != root:
-                    raise WorktreeRefused(f"copy: a link leads {path} out of the worktree.", path=path)
-                if os.path.islink(target):
-                    os.unlink(target)
-                shutil.copy2(source, target)
-            except OSError as error:
-                raise WorktreeRefused(f"copy: {path} could not be copied: {error.strerror}.", path=path) from error
+        for named in paths:
+            whole = source_of(workdir, named)
+            below = sorted(inventory.take(whole).files) if os.path.isdir(whole) else [""]
+            for one in below:
+                path, source = os.path.join(named, one) if one else named, os.path.join(whole, one) if one else whole
+                target = os.path.join(root, path)
+                try:
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    if os.path.commonpath([root, os.path.realpath(os.path.dirname(target))]) != root:
+                        raise WorktreeRefused(f"copy: a link leads {path} out of the worktree.", path=path)
+                    if os.path.islink(target):
+                        os.unlink(target)
+                    shutil.copy2(source, target, follow_symlinks=False)
+                except OSError as error:
+                    raise WorktreeRefused(f"copy: {path} could not be copied: {error.strerror}.", path=path) from error
 
     def seal(self, known: dict[str, object], message: str, *, by_command: bool = False) -> WorktreeCommit:
         """Commit what lies in the worktree of a task and is not committed; its branch then names what is there.

@@ -76,10 +76,11 @@ class StoryProposal:
 @dataclass(slots=True, frozen=True)
 class StoryList:
     """The stories that were asked for, in dispatch order; `team` implements them. `faults` say what in their lists
-    cannot be read or makes no sense."""
+    cannot be read or makes no sense. `deferred` are the ids of the tasks for what builds found and left to others."""
 
     team: str
     stories: list[ListedStory]
     epics: list[ListedEpic]
     faults: list[str] = field(default_factory=list)
     proposal: StoryProposal | None = None
+    deferred: list[str] = field(default_factory=list)

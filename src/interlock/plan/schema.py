@@ -310,7 +310,8 @@ class PlanFile(Section):
     setup: Prose | None = None
     """With `isolation: worktree`: a command that prepares each fresh worktree."""
     copy_: Annotated[list[Path], Field(max_length=1000)] | None = Field(None, alias="copy")
-    """With `isolation: worktree`: files ignored by git, such as .env, that each fresh worktree gets a copy of."""
+    """With `isolation: worktree`: files and directories ignored by git, such as .env, that each fresh worktree gets a
+    copy of."""
     limits: LimitsSection | None = None
     """What a whole run may use before no new work starts."""
     retries: Retries | None = None

@@ -7,8 +7,10 @@ seconds at most; then it ends this run, and the answer begins the next.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -22,14 +24,16 @@ from interlock.core.waiting import in_thread
 from interlock.errors import InterlockError
 from interlock.memory.store import OpenMemory
 from interlock.processes.ref import ProcessRef
+from interlock.runner.environment import allowed_environment
 from interlock.runner.executor import Execution, Job, Result, begun
 from interlock.runner.executors import AgentExecutor
 from interlock.workflow.agents.pool import AgentPool
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import Examination
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.memory import post_workflow_curator
 from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.reviews.delivered import Delivered
@@ -40,6 +44,9 @@ from interlock.workflow.state.sprint_status_watcher import watched
 from interlock.workflow.stories import settling, spec
 from interlock.workflow.stories.spec import BuildResult
 
+Hire = Callable[[str], tuple[AgentExecutor, Mapping[str, str]]]
+"""What an agent that somebody names is, and what its program calls the classes of models. Raises AgentError where it is
+not known or not installed, InvalidRequest where it names nothing."""
 EXAMINATIONS: tuple[Examination, ...] = (
     BuildResult(),
     Delivered(anyio.to_thread.run_sync),
@@ -60,7 +67,7 @@ STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
 
 class WorkflowExecutor:
     """For members with an agent: workflows here, everything else by `others`. `models` are what the agent's program
-    calls the classes of models."""
+    calls the classes of models; `hire` makes another agent a reviewer."""
 
     def __init__(
         self,
@@ -68,8 +75,10 @@ class WorkflowExecutor:
         workspace_of: Callable[[str], Workspace],
         memory: OpenMemory | None = None,
         models: Mapping[str, str] | None = None,
+        hire: Hire | None = None,
     ) -> None:
         self._models = models or {}
+        self._hire = hire
         self._others = others
         self._workspace_of = workspace_of
         self._memory = memory
@@ -87,7 +96,7 @@ class WorkflowExecutor:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
             workspace = self._workspace_of(job.team)
-            return WorkflowExecution(self._others.agent, job, workspace, self._memory, self._models)
+            return WorkflowExecution(self._others.agent, job, workspace, self._memory, self._models, self._hire)
         return self._others.start(job)
 
 
@@ -95,9 +104,11 @@ class WorkflowExecution(Execution):
     """One run of the task; the workflow's own run may have begun in an earlier one."""
 
     def __init__(
-        self, agent: Agent, job: Job, workspace: Workspace, memory: OpenMemory | None, models: Mapping[str, str] | None
-    ) -> None:
-        self._models = models
+        self, agent: Agent, job: Job, workspace: Workspace, memory: OpenMemory | None = None,
+        models: Mapping[str, str] | None = None, hire: Hire | None = None,
+    ) -> None:  # fmt: skip
+        self._models = models or {}
+        self._hire = hire
         self._agent = agent
         self._open_memory = memory
         self._let_go: Callable[[], None] | None = None
@@ -141,27 +152,19 @@ class WorkflowExecution(Execution):
         except InterlockError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began), False
         hooks = prepared.hooks(job)
-        agent = self._agent if hooks is None else hooks.tools.watched(self._agent)
-        ours = allowing([server.name for server in job.mcp], job.permit)
-        permit = ours if hooks is None else hooks.tools.guarded(ours)
-        opened = Opening(
-            session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
-            log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
-            secrets=job.secrets, on_start=on_start, permit=permit, model=job.model, mcp=job.mcp,
-        )  # fmt: skip
-        resume = prepared.state.agent_session
-        self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(self._known, prepared))
-        self._dispatcher = SubagentDispatcher(
-            agent, opened, on_update, prepared.subagents, limits=prepared.limits, models=self._models,
-            max_model=prepared.max_model,
-        )  # fmt: skip
+        try:
+            pool, dispatcher = await in_thread(partial(self._staffed, prepared, hooks, on_update, on_start))
+        except InterlockError as error:
+            why = f"the setting workflow_reviewer: {error.message}"
+            return Result("failed", "", None, why, time.monotonic() - began), False
+        self._pool, self._dispatcher = pool, dispatcher
         context = prepared.context(
             self._workspace,
             caller,
-            self._pool,
+            pool,
             knowledge,
-            self._dispatcher,
+            dispatcher,
             patience=job.patience,
             hooks=hooks,
             examinations=(*own, *EXAMINATIONS),
@@ -202,6 +205,39 @@ class WorkflowExecution(Execution):
             # The task is settled by now. Whatever takes longer has limits of its own, and is waited for by nobody.
             with anyio.move_on_after(LETTING_GO):
                 await anyio.to_thread.run_sync(let_go, abandon_on_cancel=True)
+
+    def _staffed(
+        self, prepared: opening.Prepared, hooks: Hooking | None, on_update: Callable[[Update], None],
+        on_start: Callable[[ProcessRef], None],
+    ) -> tuple[AgentPool, SubagentDispatcher]:  # fmt: skip
+        """The sessions of the run's own agent, and those of its subagents; none is open yet.
+
+        Raises:
+            InterlockError: another agent is to review, and it cannot be had.
+        """
+        job, watched = self._job, (lambda agent: agent) if hooks is None else hooks.tools.watched
+        ours = allowing([server.name for server in job.mcp], job.permit)
+        permit = ours if hooks is None else hooks.tools.guarded(ours)
+        opened = Opening(
+            session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
+            log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
+            secrets=job.secrets, on_start=on_start, permit=permit, model=job.model, mcp=job.mcp,
+        )  # fmt: skip
+        own = Staffing(watched(self._agent), opened, self._models)
+        reviewer = replace(own, opening=replace(opened, model=prepared.reviewer_model or opened.model))
+        if prepared.reviewer and self._hire is not None:
+            hired, models = self._hire(prepared.reviewer)
+            environment, secrets = allowed_environment(os.environ, names=hired.variables, extra=job.environment)
+            opened = replace(
+                opened, environment=environment, secrets=tuple({*job.secrets, *secrets}),
+                model=prepared.reviewer_model or None,
+            )  # fmt: skip
+            reviewer = Staffing(watched(hired.agent), opened, models)
+        pool = AgentPool(own.agent, own.opening, prepared.limits, on_update, resume=prepared.state.agent_session)
+        dispatcher = SubagentDispatcher(
+            own, on_update, prepared.subagents, limits=prepared.limits, max_model=prepared.max_model, reviewer=reviewer
+        )
+        return pool, dispatcher
 
     def _known(self, prepared: opening.Prepared) -> Knowledge:
         """What memory knows of this run; it is kept open until the end of it."""

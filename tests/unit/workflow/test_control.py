@@ -64,6 +64,8 @@ def test_equal_outputs_are_a_stall_whatever_the_clock_said() -> None:
     one = loop_back_handler.output_hash("\x1b[31m2 failed\x1b[0m in 0.31s at 2026-01-08T10:00:00Z")
     other = loop_back_handler.output_hash("2  failed in 1.2s at 2026-01-09T11:30:00Z\n")
     assert loop_back_handler.is_stalled(one, other) and len(one) == 64
+    hashes = [loop_back_handler.output_hash(f"nothing changed since {at}") for at in ("3f2a91c0de", "0b7c55e1aa")]
+    assert hashes[0] == hashes[1], "what varies with each try is no other failure"
     assert not loop_back_handler.is_stalled(
         one, loop_back_handler.output_hash("3 failed in 0.31s")
     ) and not loop_back_handler.is_stalled(None, one)

@@ -3,8 +3,8 @@
 Arguments name stories that go wrong: `asks:KEY` needs a person until it gets an answer, `empty:KEY` says that it is
 done and writes nothing, `breaks:KEY` breaks the project's check until it is told, `clashes:KEY` changes a line that
 another story changes as well, and leaves the conflict until it is told, `marks:KEY` does so until it is told twice,
-`gap:KEY` halts at an intent gap and leaves its attempt as a patch. Like real ones it also writes the status file, which
-is not its business.
+`gap:KEY` halts at an intent gap and leaves its attempt as a patch, `follow:KEY` recommends a follow-up review. Like
+real ones it also writes the status file, which is not its business.
 """
 
 import json
@@ -56,6 +56,11 @@ if "retrospective" in key:
         put(f"{OUT}/sprint-status.yaml", f"{status}action_items:\n- Water earlier\n")
     end(step="completed")
 step = (re.findall(r"^# Step ([\w.-]+):", prompt, re.MULTILINE) or ["?"])[-1]
+if key.startswith("deferred-"):
+    record = f"{OUT}/spec-{key}.md"
+    put("src/log.py", f"LOG = []  # {len(prompt)}\n")
+    put(record, "---\nstatus: done\n---\n# Fix\n\n## Auto Run Result\n\nThe log is shorter.\n")
+    end(step="completed", evidence=["python -m unittest: 3 passed"])
 if value("story_id"):
     record = f"{value('spec_folder')}/stories/{value('story_id')}-made.md"
     if step == "1" and wrong.get(key) == "halts" and not answered:
@@ -94,6 +99,7 @@ if value("story_id"):
             put(f"src/{key}.py", f"NAME = {key!r}\n")
         found = "deferred:\n  - summary: The log is too long\n    location: src/log.py:3\n    severity: low\n"
         text = get(record).replace("[ ]", "[x]")
+        found += "followup_review_recommended: true\n" if wrong.get(key) == "follow" else ""
         text = re.sub(r"status: [\w-]+\n", f"status: done\n{'' if 'deferred' in text else found}", text, count=1)
         put(record, text if "Auto Run" in text else f"{text}\n## Auto Run Result\n\nA file was written.\n")
     end(step="completed", evidence=["python -m unittest: 3 passed"])

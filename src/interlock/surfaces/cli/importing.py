@@ -7,10 +7,10 @@ import shlex
 
 import click
 
+from interlock.model.program import program
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.run import changes
-from interlock.surfaces.cli.team import program
 
 KINDS = click.Choice(["claude", "backlog", "taskmaster", "beads", "bmad"])
 SHOWN = 10

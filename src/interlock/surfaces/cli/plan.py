@@ -11,10 +11,10 @@ import click
 from interlock.app.planning import FirstPlan, in_order
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.model.driving import Update
+from interlock.model.program import program
 from interlock.model.text import count
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
-from interlock.surfaces.cli.team import program
 
 FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup", "missing")
 AGENT = click.option(

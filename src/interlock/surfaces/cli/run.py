@@ -24,7 +24,7 @@ from interlock.model.driving import Stop, Update
 from interlock.model.plan import PlannedTask, StagedPlan
 from interlock.model.report import TeamReport, as_text
 from interlock.model.task import FINAL
-from interlock.model.text import named
+from interlock.model.text import count, named
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
@@ -121,6 +121,7 @@ def run_staged(
         call.note(f"  ! {words.clean(note)}")
     if staged.time_limit is not None:
         until = min(time.time() + staged.time_limit, until or float("inf"))
+    began = next((one.at for one in team.latest(limit=1)), None) if stories else None
     with call.home.notices(team.name), call.home.telemetry(team.name):  # people who look elsewhere
         while True:
             reason = drive(
@@ -136,7 +137,7 @@ def run_staged(
                 break
     if stories:
         call.home.settle_stories(team.name)
-    return finish(call, team, reason, planned=stories, only=staged.only, path=path)
+    return finish(call, team, reason, planned=stories, only=staged.only, path=path, since=began)
 
 
 def _refused_unattended(team: Team) -> Iterator[str]:
@@ -288,13 +289,13 @@ def drive(
 
 def finish(
     call: Call, team: Team, reason: str, *, planned: bool = False, only: Sequence[str] | None = None,
-    brief: bool = False, path: str | None = None,
+    brief: bool = False, path: str | None = None, since: str | None = None,
 ) -> int:  # fmt: skip
-    """Show the report, with `brief` only where something is not done; 0 when all, or all that is `planned`, is done,
-    of which `only` those keys may count. Of
-    a plan from the file `path` that had been done before, say that; 1 where what it shows is out of date."""
+    """Show the report of what was done `since`, with `brief` only where something is not done; 0 when all, or all that
+    is `planned`, is done, of which `only` those keys may count. Of a plan from the file `path` that had been done
+    before, say that; 1 where what it shows is out of date."""
     most = None if call.json else words.on_screen()
-    report = team.report(limit=most)
+    report = team.report(since, limit=most)
     states = [state for state, count in report.counts.items() if count]
     if planned:
         states = [one.state for one in team.tasks() if one.plan_key and (only is None or one.plan_key in only)]
@@ -308,6 +309,8 @@ def finish(
         return 0 if all_done and not outdated else 1
     if not (brief and all_done):
         call.say(as_text(report, most))
+    if earlier := report.counts.get("done", 0) - report.total("done") if since else 0:
+        call.say(f"{count(earlier, 'task')} had been done before: interlock report --team {team.name}")
     if reason == LEFT:
         call.say(
             f"No longer watching: the run continues. `interlock run PLAN` watches it again, `interlock stop --team "

@@ -5,14 +5,22 @@ from __future__ import annotations
 import click
 
 from interlock.errors import InvalidRequest
+from interlock.model.program import program
 from interlock.model.question import reply_command
 from interlock.model.story import StoryList
 from interlock.model.text import count, named, spent
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import DIRECTORY, Call, verb
 from interlock.surfaces.cli.run import run_staged
-from interlock.surfaces.cli.team import program
 
+BUDGET = click.option(
+    "--budget", metavar="B", help="What the run may use: 5 (US dollars), 200 turns, 2h; several with commas."
+)
+PARALLEL = click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Done at once [default: 4].")
+NOTHING_LISTED = (
+    "No stories here: there is no stories.yaml and no sprint-status.yaml. The package's sprint-planning writes one: "
+    "interlock workflow list"
+)
 MARKS = {"done": "✓", "in-progress": "▶", "in-review": "▶", "blocked": "✗"}
 
 
@@ -23,9 +31,7 @@ def list_(call: Call, directory: str, epic: str | None) -> None:
     """The stories of a project in the order in which they would be done, and what each waits for."""
     found = call.home.stories(directory, call.asked.team, epic=epic)
     digest = [words.clean(line) for one in found.epics for line in one.digest if epic is not None]
-    call.answer(
-        found, [*_lines(found), *digest] or "No stories here: there is no stories.yaml and no sprint-status.yaml."
-    )
+    call.answer(found, [*_lines(found), *digest] or NOTHING_LISTED)
 
 
 @verb("show", reads=True, example="interlock story show 1.2")
@@ -69,9 +75,11 @@ def next_(call: Call, directory: str) -> None:
 @DIRECTORY
 @click.option("--epic", metavar="N", help="All stories of that epic.")
 @click.option("--all", "everything", is_flag=True, help="All stories.")
-@click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Stories implemented at once [default: 4].")
+@PARALLEL
 @click.option("--agent", metavar="A", help="An agent such as claude, or a program with its arguments.")
-@click.option("--budget", metavar="B", help="What the run may use: 5 (US dollars), 200 turns, 2h; several with commas.")
+@click.option("--reviewer", metavar="A", help="Another agent that reviews, from now on; '' for the one that develops.")
+@click.option("--reviewer-model", metavar="M", help="The model of those who review, from now on; '' for any.")
+@BUDGET
 @click.option("--unattended", is_flag=True, help="Never prompt; questions wait.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 def run(
@@ -82,6 +90,8 @@ def run(
     everything: bool,
     parallel: int | None,
     agent: str | None,
+    reviewer: str | None,
+    reviewer_model: str | None,
     budget: str | None,
     unattended: bool,
     dry_run: bool,
@@ -96,7 +106,7 @@ def run(
     kind, command = program(agent) if agent else (None, None)
     staged = call.home.stage_stories(
         directory, keys, epic=epic, parallel=parallel, agent=kind, command=command or (), budget=budget,
-        team=call.asked.team, dry_run=dry_run,
+        team=call.asked.team, dry_run=dry_run, reviewer=reviewer, reviewer_model=reviewer_model,
     )  # fmt: skip
     return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
 
@@ -113,6 +123,30 @@ def redo(call: Call, keys: tuple[str, ...], directory: str, agent: str | None, u
     staged = call.home.stage_stories(
         directory, keys, agent=kind, command=command or (), team=call.asked.team, dry_run=dry_run, redo=True
     )
+    return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
+
+
+@verb("sweep", example="interlock story sweep --agent claude --unattended")
+@click.argument("tasks", metavar="[TASK]...", nargs=-1)
+@DIRECTORY
+@PARALLEL
+@click.option("--agent", metavar="A", help="An agent such as claude, or a program with its arguments.")
+@BUDGET
+@click.option("--unattended", is_flag=True, help="Never prompt; questions wait.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+def sweep(
+    call: Call, tasks: tuple[str, ...], directory: str, parallel: int | None, agent: str | None, budget: str | None,
+    unattended: bool, dry_run: bool,
+) -> int:  # fmt: skip
+    """Do what builds have found and left to others: all of it, or the tasks that are named.
+
+    Each is built, reviewed, verified and merged like a story. `interlock story list` says how many there are.
+    """
+    kind, command = program(agent) if agent else (None, None)
+    staged = call.home.stage_sweep(
+        directory, tasks, parallel=parallel, agent=kind, command=command or (), budget=budget, team=call.asked.team,
+        dry_run=dry_run,
+    )  # fmt: skip
     return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
 
 
@@ -155,8 +189,10 @@ def _lines(found: StoryList) -> list[str]:
             mark = MARKS.get(one.status, "·")
             lines.append(f"  {mark} {one.key:<{width}}  {one.status:<13} {words.clean(one.title)}{waits}")
     proposed = found.proposal.lines if found.proposal is not None and not found.proposal.accepted else ()
+    left = len(found.deferred)
     return [
         *lines,
+        *([f"  + {count(left, 'finding')} left by builds: interlock story sweep"] if left else []),
         *(f"  ? {words.clean(one)}" for one in proposed),
         *(f"  ! {words.clean(one)}" for one in found.faults),
     ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import sys
 
 import click
 
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.json import Json
+from interlock.model.program import program
 from interlock.model.question import StopRequest
 from interlock.model.team import Member
 from interlock.surfaces.cli import words
@@ -141,40 +140,6 @@ def spawn(call: Call, name: str, agent: str | None, **given: str | None) -> None
     agent, command = program(agent) if agent else (None, None)
     member = call.team().spawn(name, agent=agent, command=command, **given)
     call.answer(member.as_dict(), f"{words.strong(name)} joined as {member.session_key}")
-
-
-def program(agent: str) -> tuple[str, list[str] | None]:
-    """What `--agent` names: an agent that is known by its name, or any program, `acp` before one that speaks that. As
-    in a plan, a program may also be a JSON list, or {"acp": […]}.
-
-    Raises:
-        InvalidRequest: a quote is left open, JSON names no program, or nothing is named.
-    """
-    if agent.lstrip().startswith(("[", "{")):
-        return _written(agent)
-    try:
-        said = shlex.split(agent)
-    except ValueError as error:
-        raise InvalidRequest(f"--agent {agent!r} cannot be split into words: {error}.", field="agent") from None
-    if not said or said == ["acp"]:
-        raise InvalidRequest("--agent names an agent such as claude, or a program with its arguments.", field="agent")
-    if len(said) == 1 and "/" not in agent:
-        return said[0], None
-    return ("acp", said[1:]) if said[0] == "acp" else ("command", said)
-
-
-def _written(agent: str) -> tuple[str, list[str]]:
-    try:
-        read = json.loads(agent)
-        form, said = ("command", read) if isinstance(read, list) else next(iter(read.items()))
-    except (ValueError, StopIteration):
-        form, said = "", []
-    if form in ("command", "acp") and isinstance(said, list) and said and all(isinstance(one, str) for one in said):
-        return str(form), said
-    raise InvalidRequest(
-        '--agent takes a name, a program with its arguments, a JSON list ["PROGRAM", …], or {"acp": ["PROGRAM"]}.',
-        field="agent",
-    )
 
 
 @verb("list", reads=True, example="interlock member list")

@@ -43,6 +43,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("story next", "story:next_", "the stories that could be started now"),
         ("story run", "story:run", "implement stories: a worktree each, reviewed, verified, merged"),
         ("story redo", "story:redo", "implement a story once more that is done"),
+        ("story sweep", "story:sweep", "do what builds found and left to others"),
         (
             "import",
             "importing:import_",

@@ -12,6 +12,7 @@ from interlock.app import engine
 from interlock.app.team import Team
 from interlock.errors import TaskNotFound, TeamNotFound
 from interlock.model.json import Json
+from interlock.model.program import program
 from interlock.model.task import PRIORITIES
 from interlock.settings import PERMISSIONS
 from interlock.surfaces.cli import words, workflow_board
@@ -20,7 +21,6 @@ from interlock.surfaces.cli.call import DIRECTORY, SOURCE, TEXT, Call, verb
 from interlock.surfaces.cli.command import Branch
 from interlock.surfaces.cli.question import answer_questions
 from interlock.surfaces.cli.run import drive, is_lively
-from interlock.surfaces.cli.team import program
 from interlock.surfaces.cli.workflow_board import WorkflowBoard, WorkflowLines
 
 RUN = click.argument("run", required=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -28,6 +28,7 @@ from interlock.processes.output import Output
 from interlock.workflow.agents import assignment as model_selection
 from interlock.workflow.agents.assignment import (
     CLASSES,
+    CODE_REVIEW,
     INTERRUPTED,
     WORKING,
     Assignment,
@@ -96,6 +97,15 @@ STATUSES = {"end": "completed", "cancelled": "cancelled", "capacity": "capacity"
 
 
 @dataclass(frozen=True, slots=True)
+class Staffing:
+    """A program that subagents are sessions of: what each is opened with, and what it calls the classes of models."""
+
+    agent: Agent
+    opening: Opening
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One prompt, as far as it came. `crashed`: its program went away, or hung. `lost`: what was begun before cannot be
     taken up again, and must not be begun again."""
@@ -126,6 +136,7 @@ class Subagent:
         self.resumed = False
         """Whether its session is the one that was to be resumed."""
         self._staff = staff
+        self._program = staff.program(assignment.kind)
         self._preamble = preamble
         self._chosen = chosen
         self._fits = fits
@@ -145,7 +156,7 @@ class Subagent:
         Raises:
             AgentError: its program did not start, or the run is ending.
         """
-        if not self._staff.agent.lasting:
+        if not self._program.agent.lasting:
             return
         try:
             seat = await self._staff.pool.take(self._ticket)
@@ -189,7 +200,7 @@ class Subagent:
             return await refuse(permission)
         titled = replace(permission, title=f"[{self.assignment.label}] {permission.title}")
         with paused(self._watch):
-            return await self._staff.opening.permit(titled)
+            return await self._program.opening.permit(titled)
 
     async def _said(self, text: str, time_limit: float, interrupted: bool) -> Report:
         ticket = self._ticket = Ticket(self.assignment.priority, self, None if interrupted else self._fits)
@@ -236,7 +247,7 @@ class Subagent:
             asked = self._asked(seat, text, knows, interrupted)
             seat.strange = False
             self._watch = watch = Watch(staff.limits, False, anyio.current_time(), whole=limit)
-            with telling(staff.opening, staff.on_update, self.assignment.label) as hear:
+            with telling(self._program.opening, staff.on_update, self.assignment.label) as hear:
                 turn = await prompted(session, asked, watch, hear, stop=self._ticket.stop, log="")
             seconds = watch.worked(anyio.current_time())
             if watch.timeout is not None:
@@ -244,7 +255,7 @@ class Subagent:
                 hung = watch.timeout == AGENT_TIMEOUT
                 return Attempt(Turn("timeout", turn.output, detail=detail), seconds, crashed=hung)
             keep = turn.stop in ("end", "cancelled") and not self._closed
-            gone = turn.stop == "failed" and staff.agent.lasting and not session.lasting
+            gone = turn.stop == "failed" and self._program.agent.lasting and not session.lasting
             return Attempt(turn, seconds, gone or turn.stop == "killed")
         except NoCapacity as error:
             return Attempt(Turn("capacity", detail=error.message, retry_at=error.details.get("retry_at")))
@@ -272,8 +283,8 @@ class Subagent:
         wanted, model = self.record.agent_id, self.record.model
         ways: list[tuple[str | None, str | None]] = [(model, wanted)] if wanted is not None else []
         ways.append((model, None))
-        if self._chosen and model != self._staff.opening.model:
-            ways.append((self._staff.opening.model, None))
+        if self._chosen and model != self._program.opening.model:
+            ways.append((self._program.opening.model, None))
         for number, (name, resume) in enumerate(ways, 1):
             try:
                 seat.session = await self._opened(seat, name, resume)
@@ -300,10 +311,10 @@ class Subagent:
             return await keeper.permit(permission) if isinstance(keeper, Subagent) else await refuse(permission)
 
         # It takes no part in the team and may end before the run: the run's process and tools are not its own.
+        own = self._program.opening
         opening = replace(
-            self._staff.opening, environment=nested(self._staff.opening.environment), model=model, resume=resume,
-            permit=permit, on_start=ignore, mcp=(),
-        )  # fmt: skip
+            own, environment=nested(own.environment), model=model, resume=resume, permit=permit, on_start=ignore, mcp=()
+        )
         found: list[AgentSession] = []
         failed: list[AgentError] = []
 
@@ -314,7 +325,7 @@ class Subagent:
         async with anyio.create_task_group() as group:
             group.start_soon(halt)
             try:
-                found.append(await self._staff.agent.open(opening))
+                found.append(await self._program.agent.open(opening))
             except AgentError as error:
                 failed.append(error)
             group.cancel_scope.cancel()
@@ -347,32 +358,36 @@ SAYS_WHO = "You are "
 
 
 class SubagentDispatcher:
-    """The subagents of one run. `opening` is what each is opened with, `size` how many there are at once. `models` are
-    the program's names of the classes of models, `max_model` the largest class that may be chosen."""
+    """The subagents of one run: sessions of its `own` program, `size` of them at once at most, and of the `reviewer` to
+    review code, where that is another one. `max_model` is the largest class of model that may be chosen."""
 
     def __init__(
         self,
-        agent: Agent,
-        opening: Opening,
+        own: Staffing,
         on_update: Callable[[Update], None] = lambda update: None,
         size: int = POOL,
         *,
         limits: Limits | None = None,
-        models: Mapping[str, str] | None = None,
         max_model: str | None = None,
+        reviewer: Staffing | None = None,
     ) -> None:
-        self.agent, self.opening, self.on_update = agent, opening, on_update
+        self.on_update = on_update
+        self._own = own
+        self._reviewer = reviewer or own
         self.limits = limits or Limits()
         self.pool = SubagentPool(size)
         self.registry: SubagentRegistry = SubagentRegistry()
         """Whose work it is; the run, which comes after its agents, puts itself here."""
         self._max_model = max_model
-        self._models = dict(models or {})
 
     @property
     def stopped(self) -> bool:
         """Whether it was told to stop: what is reported since says nothing about the work."""
         return self.pool.stopped
+
+    def program(self, kind: str) -> Staffing:
+        """What work of that kind is given to."""
+        return self._reviewer if kind == CODE_REVIEW else self._own
 
     @property
     def agents(self) -> int:
@@ -411,11 +426,12 @@ class SubagentDispatcher:
         A model that the member itself was given is the largest it uses where its class is known, and used for
         everything where it is not: somebody chose it.
         """
-        terms, own = self.registry.terms(), self.opening.model
-        own_class = class_of(own, self._models)
+        program = self.program(assignment.kind)
+        terms, own = self.registry.terms(), program.opening.model
+        own_class = class_of(own, program.models)
         caps = [one for one in (self._max_model, terms.max_model, own_class) if one in CLASSES]
         cap = min(caps, key=CLASSES.index, default=None)
-        found = model_selection.select(assignment.kind, assignment.complexity, terms.tier, cap, self._models)
+        found = model_selection.select(assignment.kind, assignment.complexity, terms.tier, cap, program.models)
         named = own if own is not None and own_class in (None, found.cls) else found.name or own
         return Model(found.cls, found.why, found.wanted, named)
 
@@ -437,7 +453,7 @@ class SubagentDispatcher:
         why = f"for {assignment.label}: " + (f"{model.cls}, {model.why}" if model else "the model was asked for")
         record = earlier or SubagentRecord(assignment.label, assignment.kind, found.role.name, name)
         record.input = input_of(assignment)
-        chosen = model is not None and model.name in self._models.values()
+        chosen = model is not None and model.name in self.program(assignment.kind).models.values()
         record.model_signal = model.signal if model is not None and chosen else None
         record.agent_id = assignment.agent_id or record.agent_id
         self.registry.assigned(record, why, found.warning)

@@ -36,12 +36,13 @@ LOOP_VISITS = 5
 PARTY_ATTEMPTS = 2
 FALLBACKS = ("memory_patterns", "heuristic_fixes", "template_fixes", "user_escalation")
 
-# What differs between two runs that say the same: times, durations, the temporary directory of a test run.
+# What differs between two runs that say the same: times, durations, the temporary directory of a test run, hashes.
 VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:\.\d+)?\b"), "<time>"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|µs|s|sec|seconds)\b"), "<duration>"),
     (re.compile(r"/tmp/[\w./-]+"), "<path>"),
+    (re.compile(r"\b(?:0x)?[0-9a-f]{7,64}\b", re.IGNORECASE), "<hash>"),
 )
 SPACE = re.compile(r"\s+")
 

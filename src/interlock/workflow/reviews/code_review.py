@@ -46,6 +46,8 @@ FORWARDS = re.compile(r"\bforwards to `?([\w-]+)", re.IGNORECASE)
 """In the description of a skill that only names another one."""
 PLAN_ONLY = "Halt after planning."
 """Among the arguments of a workflow that implements: it only plans, and there is no code to review."""
+FOLLOW_UP = "followup_review_recommended"
+"""In the record of a build: its own review found so much that others should look at what came of it."""
 SKIP = "skip_review"
 ALONE = Emphasis(
     "senior",
@@ -192,8 +194,9 @@ class CodeReview:
 
     async def _reviewed(self, run: RunContext, given: ReviewRound, round: int) -> Examined:
         """The reviewers' answers: asked once more where one cannot be read, or where too little was looked at."""
-        emphases = reviewers.EMPHASES if (run.settings.tier or 0) >= SEVERAL_FROM else (ALONE,)
-        asked = reviewers.fork(given.brief, emphases, priority=HIGH, time_limit=run.limits.workflow)
+        asked = reviewers.fork(
+            given.brief, reviewers.EMPHASES if several(run) else (ALONE,), priority=HIGH, time_limit=run.limits.workflow
+        )
         first = await self._asked(run, asked)
         if (early := panel.ended_early(first)) is not None:
             return early
@@ -274,6 +277,13 @@ def implements(package: Package, workflow: Workflow) -> bool:
         target = next((one for one in package.of_type("workflows") if one.name == name), None)
         return target is not None and target != workflow.skill and implements(package, workflows.read(package, target))
     return any(IMPLEMENTS.search(one.title) for one in workflow.steps)
+
+
+def several(run: RunContext) -> bool:
+    """Whether each emphasis has a reviewer of its own. Work that its skill has reviewed already, from as many sides, is
+    not paid for twice: one looks at it, unless that review recommends that it is followed up."""
+    built = run.state.rounds_of(BUILD_RESULT)
+    return built[-1].get(FOLLOW_UP) is True if built else (run.settings.tier or 0) >= SEVERAL_FROM
 
 
 def skipped(run: RunContext) -> str | None:

@@ -57,7 +57,8 @@ class Prepared:
     """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
     `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
     may be run, `in_documents` that the documents of a finished run list its checkpoints.
-    `lane` is that of a story, `base` the commit that its worktree began with."""
+    `lane` is that of a story, `base` the commit that its worktree began with. `reviewer` names the agent that reviews
+    code where it is another one, `reviewer_model` its model; both may be empty."""
 
     package: Package
     workflow: Workflow
@@ -72,6 +73,8 @@ class Prepared:
     in_documents: bool = True
     lane: starting.Lane | None = None
     base: str | None = None
+    reviewer: str = ""
+    reviewer_model: str = ""
 
     @property
     def goes_on(self) -> bool:
@@ -173,6 +176,7 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
         )
         subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
         in_documents = bool(settings.get("workflow_document_checkpoints"))
+        reviewer, model = str(settings.get("workflow_reviewer")), str(settings.get("workflow_reviewer_model"))
         ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
@@ -188,7 +192,7 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
     base = str(task.worktree["base"]) if task.worktree else None
     return Prepared(
         found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked, in_documents,
-        lane, base,
+        lane, base, reviewer.strip(), model.strip(),
     )  # fmt: skip
 
 

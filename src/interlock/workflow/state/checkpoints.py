@@ -25,13 +25,14 @@ KEY = "checkpoints"
 
 
 def with_checkpoints(text: str, checkpoints: Iterable[CheckpointRow] | None) -> str | None:
-    """`text` with these checkpoints in its frontmatter, which is made where there is none, or with None without any;
-    null where its frontmatter cannot be read, or not be written to line by line: such a document is left alone."""
+    """`text` with these checkpoints in its frontmatter, of each step the last, or with None without any; it is made
+    where there is none. Null where it cannot be read, or not be written to line by line: such a document is left alone.
+    """
     end = "\r\n" if "\r\n" in text else "\n"
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = text.removeprefix(mark).split(end)
     block = []
-    for one in checkpoints or ():
+    for one in {one["step_id"]: one for one in checkpoints or ()}.values():
         # No longer than FR62 asks for; the whole snapshot is in the ledger.
         snapshot = one.get("state_snapshot")
         done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []

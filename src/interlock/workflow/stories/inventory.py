@@ -144,8 +144,9 @@ class Backlog:
         ]
         if len(found) == 1:
             return found[0]
-        listed = ", ".join(one.key for one in found or self.stories[:20]) or "none"
-        raise NotFound(f"{'Several stories are' if found else 'No story is'} called {name}: {listed}.", story=name)
+        listed = ", ".join(one.key for one in found or self.stories[:20])
+        said = f" called {name}: {listed}" if listed else f" called {name}: no story is listed here"
+        raise NotFound(f"{'Several stories are' if found else 'No story is'}{said}.", story=name)
 
 
 def read(package: Package, proposed: Mapping[str, Mapping[str, str]] | None = None) -> Backlog:
@@ -178,7 +179,7 @@ def read(package: Package, proposed: Mapping[str, Mapping[str, str]] | None = No
             if one.key not in explicit:  # A story may be gone since somebody accepted the proposal.
                 waits = {key: why for key, why in waits.items() if key in known}
             stories[place] = replace(one, depends_on=waits, said=one.said or one.key in explicit)
-    return _backlog(root, stories, epics, retrospectives, faults)
+    return _backlog(root, _behind_checkpoints(stories), epics, retrospectives, faults)
 
 
 def of_sprint(root: str, config: Mapping[str, object], path: str) -> Backlog:
@@ -252,17 +253,19 @@ def _of_folder(root: str, folder: str, faults: list[str]) -> list[PlannedStory]:
         ))  # fmt: skip
     if not isinstance(entries, list):
         faults.append(f"{name} is not a list of stories")
-    return _behind_checkpoints(_with_dependencies(made, {}))
+    return _with_dependencies(made, {})
 
 
 def _behind_checkpoints(stories: Sequence[PlannedStory]) -> list[PlannedStory]:
-    """With what comes after a story in the list waiting for it where a person is to look at it, as upstream has it; but
-    for what that story waits for itself."""
+    """With what comes after a story in its list waiting for it where a person is to look at it, as upstream has it,
+    whatever else says what it waits for; but for what that story waits for itself."""
     found: list[PlannedStory] = []
     known = {one.key: one for one in stories}
     held: dict[str, str] = {}
     needed: set[str] = set()
-    for one in stories:
+    for before, one in zip((None, *stories), stories, strict=False):
+        if before is None or before.folder != one.folder:
+            held, needed = {}, set()
         more = {} if one.key in needed else {key: why for key, why in held.items() if key not in one.depends_on}
         found.append(replace(one, depends_on={**one.depends_on, **more}))
         if one.pauses:

@@ -17,17 +17,18 @@ status into the merge. A retrospective may write all else there, such as what is
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
 from interlock.gitwork.git import Git
 from interlock.gitwork.inventory import TAG
 from interlock.model.plan import key_of
+from interlock.model.task import Task
 from interlock.workflow.package.packages import Invocation, Package, Skill
 from interlock.workflow.reviews.code_review import PLAN_ONLY
 from interlock.workflow.runs.starting import Lane, Link
 from interlock.workflow.state import files, status_file
-from interlock.workflow.stories.inventory import BACKLOG, SPRINT, PlannedStory, folders
+from interlock.workflow.stories.inventory import BACKLOG, LISTED, SPRINT, PlannedStory, folders, sprint_path
 
 RETROSPECTIVE = "retrospective"
 GIT_SECONDS = 60.0
@@ -97,6 +98,23 @@ def _built(package: Package, story: PlannedStory, key: str, more: str = "") -> L
     return Lane(key, (Link(f"{auto.invocation} {said}{more}", values, True),), story.guidance)
 
 
+def of_finding(package: Package, task: Task, key: str) -> Lane:
+    """The lane that does what a finding of another build asks for. Its words are a brief, and no arguments.
+
+    Raises:
+        WorkflowNotFound: the package has no skill for it.
+    """
+    auto = _skill(package, "build-auto")
+    if auto is None:
+        raise WorkflowNotFound(
+            f"The package in {package.root} has no bmad-build-auto, so nothing can take up {task.id}. Give it to a "
+            f"member instead: interlock task assign {task.id} NAME.",
+            task=task.id,
+        )
+    asked = f"fix what an earlier build found and left, {task.id}, as it is described in the brief"
+    return Lane(key, (Link(f"{auto.invocation} {asked}", {"story": key}, True),), f"{task.subject}\n\n{task.body}")
+
+
 def of_retrospective(package: Package, epic: str, folder: str = "") -> Lane | None:
     """The lane of an epic's retrospective, without anybody to talk to; None where the package has none."""
     skill = _skill(package, RETROSPECTIVE)
@@ -164,23 +182,30 @@ def _with_statuses_of(before: str, now: bytes) -> str:
     return text
 
 
-def copied(root: str) -> list[str]:
+def copied(package: Package, stories: Sequence[PlannedStory]) -> list[str]:
     """Return what the skills need and git ignores, so that a worktree gets a copy of it.
 
     Raises:
-        InvalidRequest: the package is neither committed nor ignored, so no worktree would have it.
+        InvalidRequest: the package, or the list of one of these stories, is neither committed nor ignored, so no
+            worktree would have it.
     """
+    root = package.root
     git = Git(root, timeout=GIT_SECONDS)
-    found = []
+    found: list[str] = []
+    there: list[str] = []
     for name in ("_bmad", ".claude", ".agents", ".github/skills", "_bmad-output"):
-        if not os.path.isdir(os.path.join(root, name)):
-            continue
-        if git("check-ignore", "-q", name, ok=(0, 1, 128)).code == 0:
-            found.append(name)
-        elif name == "_bmad" and not git("ls-tree", "HEAD", "--", f"{name}/").text:
+        if os.path.isdir(os.path.join(root, name)):
+            ignored = git("check-ignore", "-q", name, ok=(0, 1, 128)).code == 0
+            found += [name] if ignored else []
+            there += [name] if name == "_bmad" and not ignored else []
+    sprint = sprint_path(root, dict(package.config("bmm")))
+    lists = {f"{one.folder}/{LISTED}" if one.folder else files.relative(root, sprint or root) for one in stories}
+    there += sorted(one for one in lists if not any(one.startswith(f"{name}/") for name in found))
+    for name in there:
+        if not git("ls-files", "--", name).text and git("check-ignore", "-q", name, ok=(0, 1, 128)).code != 0:
             raise InvalidRequest(
-                "The workflow package is not committed, so a story's worktree would be without it. Commit `_bmad` and "
-                "what was installed with it, then start again.",
+                f"{name} is not committed, so a story's worktree would be without it. Commit it with what belongs to "
+                "it (the whole package, all that was planned), then start again.",
                 field="dir",
             )
     return found

@@ -44,7 +44,7 @@ from interlock.workflow.stories.inventory import BACKLOG, DONE, KEY, sprint_path
 from interlock.workflow.stories.spec import Deferred
 
 TYPE = "IMPLEMENTATION"
-FOUND_BY = "found_by"
+FOUND_BY, FINGERPRINT = "found_by", "fingerprint"
 WRITTEN = "status_written"
 """In the metadata of a story's task: its status was written, so that another one is somebody's word."""
 WORDS = re.compile(r"[a-z0-9]+")
@@ -167,7 +167,7 @@ def defer(act: UnitOfWork, story: str, found: Deferred) -> Task:
     lead's word on who does it. The same finding of two stories is one task."""
     wanted = _fingerprint(found.summary, found.location)
     for task in act.rows.tasks.select():
-        if task.state not in FINAL and task.metadata.get("fingerprint") == wanted:
+        if task.state not in FINAL and task.metadata.get(FINGERPRINT) == wanted:
             by = [*task.metadata.get(FOUND_BY, ())]
             if story not in by:
                 act.rows.tasks.update(task, metadata={**task.metadata, FOUND_BY: [*by, story]}, updated_at=act.at)
@@ -176,7 +176,7 @@ def defer(act: UnitOfWork, story: str, found: Deferred) -> Task:
     return create.create(
         act, found.summary, body="\n\n".join(part for part in parts if part), type=TYPE, assignee=LEAD,
         priority={"high": "high", "low": "low"}.get(found.severity, "normal"),
-        metadata={FOUND_BY: [story], "fingerprint": wanted, "severity": found.severity},
+        metadata={FOUND_BY: [story], FINGERPRINT: wanted, "severity": found.severity},
     )  # fmt: skip
 
 

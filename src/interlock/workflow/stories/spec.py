@@ -21,7 +21,7 @@ from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BU
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package.files import Files
 from interlock.workflow.reviews import review_brief
-from interlock.workflow.reviews.code_review import PLAN_ONLY
+from interlock.workflow.reviews.code_review import FOLLOW_UP, PLAN_ONLY
 from interlock.workflow.reviews.story import records
 from interlock.workflow.state import status_file
 from interlock.workflow.stories import inventory
@@ -85,7 +85,7 @@ def read(root: str, path: str) -> Record:
     return Record(
         path, str(values.get("status") or "").strip().lower(), said[1].strip(" *`") if said else "",
         result[1].strip() if result else "",
-        tuple(OPEN_TASK.findall(tasks[1])) if tasks else (), values.get("followup_review_recommended") is True,
+        tuple(OPEN_TASK.findall(tasks[1])) if tasks else (), values.get(FOLLOW_UP) is True,
         tuple(_deferred(one) for one in listed[:WANTED] if _text(one)) if isinstance(listed, list) else (),
     )  # fmt: skip
 
@@ -179,6 +179,7 @@ def examined(
     faults = _beyond_plan(record, work) if plan_only else _lacking(record, work)
     lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in faults]
     told = {"record": record.path, "status": record.status, "deferred": len(record.deferred)}
+    told |= {FOLLOW_UP: True} if record.followup else {}
     if lacking:
         return Examined(CHANGES, "; ".join(one.title for one in lacking), tuple(lacking), told)
     if plan_only:
