@@ -26,7 +26,7 @@ analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyz
 analyze/confidence analyze/artifact
 workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel
 workflow/adjust workflow/feedback workflow/queue story/list story/show story/next story/run
-story/redo
+story/redo story/sweep
 help version completion uninstall verify-receipt
 memory/status memory/search memory/list memory/flush
 question/list question/reply question/ask config/list config/get config/set
