@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -41,6 +42,7 @@ from interlock.errors import (
 )
 from interlock.model.run import Run
 from interlock.storage.postgres import catalog, ledger, schema
+from interlock.storage.postgres import server as postgres_server
 from interlock.storage.sql import VERSION
 from interlock.storage.sqlite.schema import create_schema
 from interlock.wakeup import waiters
@@ -385,8 +387,71 @@ def test_what_cannot_be_reached_is_said_and_no_password_is(tmp_path: Path) -> No
     with pytest.raises(StorageError, match=r"postgresql://127.0.0.1/work could not be reached") as caught:
         home.teams()
     assert "swordfish" not in str(caught.value) and "swordfish" not in str(home.settings())
-    with pytest.raises(StorageError, match="no address"):
-        interlock.connect(str(tmp_path), environment={"INTERLOCK_LEDGER": "nonsense"})
+
+
+@pytest.mark.parametrize("scheme", ["", "mysql://", "postgresql://"])
+def test_a_wrong_address_is_refused_without_its_password_and_locks_nobody_out(tmp_path: Path, scheme: str) -> None:
+    wrong = f"{scheme}ann:sword%fish@db.example/work"
+    with interlock.connect(str(tmp_path)) as home:
+        with pytest.raises(StorageError, match="is no address of a PostgreSQL server") as caught:
+            home.configure({"ledger": wrong})
+        assert "fish" not in str(caught.value)
+        assert home.teams() == []
+    (tmp_path / "settings.json").write_text(json.dumps({"ledger": wrong}))
+    with interlock.connect(str(tmp_path)) as home:
+        with pytest.raises(StorageError, match="Set one, postgresql://USER@HOST/DATABASE"):
+            home.create_team("alpha")
+        home.configure({"ledger": None})
+    with interlock.connect(str(tmp_path)) as home:
+        home.create_team("alpha")
+
+
+@pytest.mark.parametrize("word", ["sword", "'sword fish'"])
+def test_a_password_among_the_words_of_an_address_is_not_shown(tmp_path: Path, word: str) -> None:
+    address = f"host=db.example password={word} dbname=work"
+    with interlock.connect(str(tmp_path), environment={"INTERLOCK_LEDGER": address}) as home:
+        (shown,) = [one.value for one in home.settings() if one.name == "ledger"]
+    assert shown == "host=db.example password=*** dbname=work"
+
+
+def test_a_server_that_is_too_old_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_server, "OLDEST", 1000)
+    with pytest.raises(LedgerUnusable, match=r"is PostgreSQL \d\d, and a ledger needs 1000 or newer"):
+        home.teams()
+
+
+def test_a_role_without_rights_is_told_which_it_needs(
+    tmp_path: Path, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    name = schema_of(tmp_path)
+    server.execute(f"CREATE ROLE {name} LOGIN")
+    server.execute(f"CREATE DATABASE {name}")
+    try:
+        url = conninfo.make_conninfo(direct_url(), dbname=name)
+        weak = conninfo.make_conninfo(url, user=name)
+        with (
+            interlock.connect(str(tmp_path / "owner"), environment={"INTERLOCK_LEDGER": url}) as owner,
+            interlock.connect(str(tmp_path / "weak"), environment={"INTERLOCK_LEDGER": weak}) as other,
+        ):
+            with pytest.raises(StorageError, match=f"permission denied for database {name}.*GRANT CREATE"):
+                other.create_team("alpha")
+            owner.create_team("alpha")
+            with pytest.raises(StorageError, match="permission denied for schema") as caught:
+                other.team("alpha")
+            assert "\n" not in caught.value.message and "SELECT" not in caught.value.message
+    finally:
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        server.execute(f"DROP ROLE {name}")
+
+
+def test_a_full_disk_of_the_server_is_named(home: Home) -> None:
+    team = home.create_team("alpha")
+    program = "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
+    with (
+        pytest.raises(StorageError, match=r"disk of the server .* is full: could not extend file"),
+        team._workspace.ledger.transaction() as rows,  # type: ignore[attr-defined]
+    ):
+        rows.connection.raw.execute(program)
 
 
 def test_without_what_speaks_to_a_server_it_is_said_how_to_get_it(tmp_path: Path) -> None:

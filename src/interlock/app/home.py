@@ -72,7 +72,7 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
 
         Raises:
             InvalidRequest: there is no such setting, or the value makes no sense.
-            StorageError: they cannot be written.
+            StorageError: they cannot be written, or `ledger` is no address.
         """
         self.need_person("change settings")
         parsed = {
@@ -84,6 +84,9 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
         for name in ("forgetful_command", "serena_command"):
             if parsed.get(name):
                 app.running.words_of(str(parsed[name]), name)
+        if parsed.get("ledger") and self._open_home is not None:
+            with self._open_home(self.path, environment={**os.environ, "INTERLOCK_LEDGER": parsed["ledger"]}) as there:
+                there._catalog.location("")  # Refused where it is no address, or nothing here speaks to a server.
         path = os.path.join(self.path, SETTINGS_FILE)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)

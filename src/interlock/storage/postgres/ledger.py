@@ -86,7 +86,8 @@ class PostgresLedger:
         if not self._mutex.acquire(timeout=patience):
             raise busy(self.location, patience)
         lost: psycopg.Error | None = None
-        committing, held = False, True
+        done: psycopg.Cursor[Any] | None = None
+        held = True
         try:
             with self._server.lent() as raw:
                 try:
@@ -98,16 +99,18 @@ class PostgresLedger:
                         yield rows
                         rows.events.flush()
                         rows.connection.flush()
-                        committing = True
-                        done = raw.execute("COMMIT", prepare=False)
+                        done = psycopg.Cursor(raw)
+                        done.execute("COMMIT", prepare=False)
                         raw.execute(FLUSH)
                         # They are sent at once, and the answers awaited where the block ends: who comes next, is let
                         # in by the server.
                         self._mutex.release()
                         held = False
                 except psycopg.Error as error:
-                    if not committing or not (raw.closed or isinstance(error, _ENDS)):
+                    if done is None or not (raw.closed or isinstance(error, _ENDS)):
                         raise
+                    if not raw.closed and isinstance(error, errors.DiskFull) and done.statusmessage is None:
+                        raise  # Of something written before: the commit was not carried out.
                     lost = error
                 else:
                     if done.statusmessage is None:  # A pipeline whose connection ends between two answers ends quietly.
@@ -117,7 +120,7 @@ class PostgresLedger:
                 self._mutex.release()
         if lost is not None:
             self._settle(rows.events.last, lost)
-        elif done.statusmessage != "COMMIT":
+        elif done is not None and done.statusmessage != "COMMIT":
             raise StorageError(f"{self.location} undid a change. Nothing was changed.", path=self.location)
 
     def _settle(self, event: Stamp | None, error: psycopg.Error) -> None:
