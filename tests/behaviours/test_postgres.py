@@ -38,6 +38,7 @@ from interlock.errors import (
     LedgerUnusable,
     MembersRunning,
     StorageError,
+    TeamExists,
     TeamNotFound,
 )
 from interlock.model.run import Run
@@ -575,6 +576,112 @@ def test_teams_move_to_a_server_and_back_with_all_ids_and_events(tmp_path: Path)
         assert home.tokens().find(secret) is not None and home.tokens().find(later) is not None
         home.team("alpha").complete(task.id, by="bob")
         assert home.team("alpha").task(task.id).state == "done"
+
+
+KILLED_MOVING = """
+import os, signal, sys
+import interlock
+from interlock.app.home import Home
+from interlock.storage.postgres.catalog import PostgresCatalog
+from interlock.storage.postgres.ledger import PostgresLedger
+from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.storage.sqlite.ledger import SqliteLedger
+
+_, place, to, step, after = sys.argv
+there, here = (SqliteCatalog, PostgresLedger) if to == "files" else (PostgresCatalog, SqliteLedger)
+owner, name = {"copy": (there, "take_in"), "retire": (here, "retire"), "set": (Home, "configure")}[step]
+done, real = [], getattr(owner, name)
+
+def killed(*given, **more):
+    if len(done) == int(after):
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(1)
+    return real(*given, **more)
+
+setattr(owner, name, killed)
+with interlock.connect(place) as home:
+    home.move_ledgers(to)
+"""
+
+
+@pytest.mark.parametrize(("step", "after"), [("copy", 0), ("copy", 1), ("retire", 0), ("retire", 1), ("set", 0)])
+@pytest.mark.parametrize("to", ["server", "files"])
+def test_a_move_that_was_killed_loses_nothing_and_goes_on(tmp_path: Path, to: str, step: str, after: int) -> None:
+    place, to = str(tmp_path / "home"), "files" if to == "files" else server_url()
+    with interlock.connect(place) as home:
+        home.configure({"ledger_schema": schema_of(tmp_path), **pooled()})
+        for name in ("alpha", "beta"):
+            home.create_team(name).create_task("Before")
+        home.tokens()  # Their file is made with the first look at it.
+        if to == "files":
+            home.move_ledgers(server_url())
+    moving = subprocess.run([sys.executable, "-c", KILLED_MOVING, place, to, step, str(after)])
+    assert moving.returncode == -signal.SIGKILL
+    with interlock.connect(place) as home:
+        for name in home.teams():
+            home.team(name).create_task("Meanwhile")
+        meanwhile = {name: 2 if name in home.teams() else 1 for name in ("alpha", "beta")}
+        home.move_ledgers(to)
+    with interlock.connect(place) as home:
+        assert {name: len(home.team(name).tasks()) for name in home.teams()} == meanwhile
+        assert home.doctor().healthy
+        with pytest.raises(InvalidRequest, match="already"):
+            home.move_ledgers(to)
+
+
+def test_a_team_is_not_moved_over_another_one_or_over_changes(tmp_path: Path) -> None:
+    schema, file = schema_of(tmp_path), str(tmp_path / "alpha.gz")
+    settings = {"INTERLOCK_LEDGER": server_url(), "INTERLOCK_LEDGER_SCHEMA": schema}
+    settings |= {f"INTERLOCK_{name.upper()}": value for name, value in pooled().items()}
+    with (
+        interlock.connect(str(tmp_path / "files")) as home,
+        interlock.connect(str(tmp_path / "server"), environment=settings) as other,
+    ):
+        home.configure({"ledger_schema": schema, **pooled()})
+        task = home.create_team("alpha").create_task("Write it")
+        other.create_team("alpha")
+        with pytest.raises(TeamExists, match=r"another team 'alpha'.*Nothing was moved.*--name NAME"):
+            home.move_ledgers(server_url())
+        other.delete_team("alpha")
+        home.export_ledger("alpha", file)
+        other.import_ledger(file, "alpha")
+        other.team("alpha").create_task("Elsewhere")
+        with pytest.raises(TeamExists, match="both were worked on"):
+            home.move_ledgers(server_url())
+        assert home.team("alpha").task(task.id).state == "ready" and len(other.team("alpha").tasks()) == 2
+        assert list(Path(home.path, "teams", "alpha", "backups").iterdir()) == []
+
+
+def test_two_teams_of_one_name_do_not_share_a_directory(home: Home, tmp_path: Path) -> None:
+    home.create_team("alpha").create_task("Of the server")
+    settings = {"INTERLOCK_LEDGER": server_url(), "INTERLOCK_LEDGER_SCHEMA": schema_of(tmp_path / "home")}
+    settings |= {f"INTERLOCK_{name.upper()}": value for name, value in pooled().items()}
+    with interlock.connect(str(tmp_path / "laptop")) as files:
+        own = files.create_team("alpha")
+        file = next(Path(own.directory).glob("config.json"))
+        before = file.read_text()
+        files.create_team("beta")
+    with interlock.connect(str(tmp_path / "laptop"), environment=settings) as other:
+        with pytest.raises(LedgerUnusable, match=r"teams/alpha belongs to another team 'alpha'.*Move that directory"):
+            other.team("alpha").create_task("Here")
+        with pytest.raises(LedgerUnusable, match="belongs to another team 'beta'"):
+            other.create_team("beta")
+        assert [one.what for one in other.doctor().findings if one.team == "alpha" and one.level == "error"]
+        assert file.read_text() == before and other.teams() == ["alpha"]
+        file.parent.rename(tmp_path / "away")
+        assert other.team("alpha").task("001").subject == "Of the server"
+
+
+def test_a_team_that_was_moved_away_and_back_is_found_by_who_has_it_open(home: Home) -> None:
+    home.create_team("alpha")
+    with interlock.connect(home.path) as other:
+        other.team("alpha").create_task("Before")
+        home.move_ledgers("files")
+        with pytest.raises(TeamNotFound):
+            other.team("alpha")
+        with interlock.connect(home.path) as again:
+            again.move_ledgers(server_url())
+        assert len(other.team("alpha").tasks()) == 1
 
 
 def test_a_team_at_work_does_not_move(tmp_path: Path) -> None:

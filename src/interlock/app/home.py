@@ -112,25 +112,26 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
     def move_ledgers(self, to: str) -> list[app.ledgers.MovedLedger]:
         """Move every team of this home to a PostgreSQL server (`postgresql://…`), or back into files of this home
         (`files`), with all ids and events, and keep ledgers there from now on. Nobody can change anything meanwhile.
-        Where it ends early, the ledgers are where they were, and it can be done again.
+        Where it is refused, the ledgers are where they were. Where it is killed, each is in one place or the other, and
+        doing it again goes on from there.
 
         Raises:
             InvalidRequest: they are there already, or the environment says where they are.
             MembersRunning: somebody works.
-            StorageError, TeamExists: a ledger cannot be made there.
+            StorageError: a ledger cannot be made there.
+            TeamExists: another team has the name of one there, or this one has gone on there.
         """
         self.need_person("move ledgers")
         url = app.ledgers.another_place(self._settings, to)
         workspaces = [self.workspace(name) for name in self.teams()]
         assert self._open_home is not None  # whoever made this home did that, too
         elsewhere = {**os.environ, "INTERLOCK_LEDGER": url}
-        with (
-            self._open_home(self.path, environment=elsewhere) as there,
-            app.ledgers.copied(workspaces, there._catalog, app.stopping.running_members) as put_aside,
-        ):
-            there.tokens().share(self.tokens())
+        with self._open_home(self.path, environment=elsewhere) as there:
+            with app.ledgers.copied(workspaces, there._catalog, app.stopping.running_members) as put_aside:
+                there.tokens().share(self.tokens())
+                moved = put_aside()
+            # Last: what is open here and knows nothing of it must find no team rather than work on an old one.
             self.configure({"ledger": url or None})
-            moved = put_aside()
         self.close()
         return moved
 

@@ -66,7 +66,7 @@ class PostgresLedger:
         self.id = id
         self._server = server
         self._team = team
-        self._schema = schema
+        self.schema = schema
         self._directory = directory
         self.clock = self._clock = ServerClock(clock)
         self._mutex = threading.Lock()
@@ -94,7 +94,7 @@ class PostgresLedger:
                     with raw.pipeline():
                         left = max(1, int(1000 * (started + patience - self._clock.monotonic())))
                         raw.execute("BEGIN", prepare=False)
-                        PostgresConnection(raw, "").execute(_LOCKED, (str(left), self._schema))
+                        PostgresConnection(raw, "").execute(_LOCKED, (str(left), self.schema))
                         rows = self._begun(raw, entering)
                         yield rows
                         rows.events.flush()
@@ -149,9 +149,9 @@ class PostgresLedger:
 
     def _begun(self, raw: psycopg.Connection[Any], entering: tuple[str, str | None] | None = None) -> PostgresRows:
         """The rows of a transaction that has begun."""
-        connection = WritingConnection(raw, self._schema)
+        connection = WritingConnection(raw, self.schema)
         rows = PostgresRows(connection)
-        asked = (self._start, (self._schema,)) if entering is None else (self._enter, (self._schema, *entering))
+        asked = (self._start, (self.schema,)) if entering is None else (self._enter, (self.schema, *entering))
         try:
             found: Any = connection.execute(*asked).fetchone()
         except errors.UndefinedTable as error:
@@ -192,7 +192,7 @@ class PostgresLedger:
 
     def _newest(self) -> int:
         with self._server.lent() as raw:
-            found = PostgresConnection(raw, self._schema).execute("SELECT max(seq) FROM events").fetchone()
+            found = PostgresConnection(raw, self.schema).execute("SELECT max(seq) FROM events").fetchone()
             return int(found[0] or 0) if found else 0
 
     def check(self) -> list[str]:
@@ -207,7 +207,7 @@ class PostgresLedger:
             return archive.write(path, head, rows.connection, tables())  # type: ignore[attr-defined]
 
     def retire(self, rows: Rows) -> str:
-        rows.connection.raw.execute(f'DELETE FROM "{self._server.schema}".teams WHERE schema = %s', (self._schema,))  # type: ignore[attr-defined]
+        rows.connection.raw.execute(f'DELETE FROM "{self._server.schema}".teams WHERE schema = %s', (self.schema,))  # type: ignore[attr-defined]
         return self.location
 
     def back_up(self, label: str) -> str:
