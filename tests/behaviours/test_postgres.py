@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from math import inf
 from pathlib import Path
@@ -28,6 +28,7 @@ import psycopg
 from psycopg import conninfo
 
 import interlock
+from bench.postgres import Meter
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import SystemClock, seconds
@@ -791,3 +792,23 @@ def test_what_a_verb_writes_goes_out_as_one_statement(home: Home, monkeypatch: p
     assert said.index("COMMIT") == 5
     monkeypatch.undo()
     assert [event.seq for event in team.events()[0]] == list(range(1, team.head() + 1))
+
+
+def test_a_verb_waits_at_most_six_times_for_the_server(tmp_path: Path) -> None:
+    """BEGIN, COMMIT and the disk included; the files that show the ledger are read for afterwards."""
+    meter = Meter(direct_url())
+    settings = {"INTERLOCK_LEDGER": meter.url, "INTERLOCK_LEDGER_SCHEMA": schema_of(tmp_path), "INTERLOCK_MIRROR": "0"}
+    with interlock.connect(str(tmp_path), environment={**settings, "INTERLOCK_LEDGER_NOTICES": "0"}) as home:
+        team = home.create_team("alpha")
+        for name in ("ada", "bob"):
+            team.spawn(name)
+        tasks = [team.create_task("Like any other").id for _ in range(8)]
+        ada, claims, completions = team.acting("ada"), iter(tasks), iter(tasks)
+        verbs: dict[str, Callable[[], object]] = {
+            "claim": lambda: ada.claim(next(claims)),
+            "complete": lambda: ada.complete(next(completions)),
+            "send": lambda: ada.send(to="bob", content="hello"),
+        }
+        trips = {name: meter.per(verb, 8)[1] for name, verb in verbs.items()}
+    meter.close()
+    assert max(trips.values()) <= 6, trips
