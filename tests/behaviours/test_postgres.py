@@ -494,6 +494,9 @@ def test_a_ledger_is_exported_and_imported_by_commands(home: Home, tmp_path: Pat
     assert digest is not None and digest[0] in again
     with interlock.connect(str(tmp_path / "files")) as files:
         assert files.team("alpha").task(task.id).subject == "Write it"
+    backup = str(tmp_path / "backup.gz")
+    assert run("ledger", "backup", backup, "--team", "alpha", at=home.path) == f"{backup}\n"
+    assert run("ledger", "import", backup, at=str(tmp_path / "again")).startswith("alpha is in ")
     with pytest.raises(InvalidRequest):
         home.import_ledger(file, "No name!")
 

@@ -188,15 +188,19 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
         """The faults that the stores of all teams, or of one, find in themselves. Raises TeamNotFound."""
         return {name: self.workspace(name).ledger.check() for name in (self.teams() if team is None else [team])}
 
-    def back_up_ledger(self, team: str) -> str:
-        """Copy a team's ledger to a file in its directory; where that is.
+    def back_up_ledger(self, team: str, path: str | None = None) -> str:
+        """Copy a team's ledger to a new file, by default one in its directory, from where `doctor` offers it; where it
+        is. With a `path` the copy is what `export_ledger` writes.
 
         Raises:
             TeamNotFound.
-            StorageError: it cannot be written.
+            StorageError: it cannot be written, or is there already.
         """
         self.need_person("copy a ledger")
-        return self.workspace(team).ledger.back_up("manual")
+        if path is None:
+            return self.workspace(team).ledger.back_up("manual")
+        self.export_ledger(team, path)
+        return path
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> app.running.DoctorReport:
         """Examine one team, or the home with all its teams, as `Team.doctor`. A ledger that cannot be opened is a
