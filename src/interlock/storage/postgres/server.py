@@ -49,6 +49,12 @@ _REFUSALS: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
         "The disk of the server at {place} is full: {said}. Nothing was changed. Free space there, then try again.",
     ),
     (
+        (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName),
+        "A pooler such as PgBouncer stands before {place}, and prepared statements do not pass it: {said}. Nothing was "
+        "changed. Set ledger_direct to the address of the server itself; where there is none, to that of ledger, and "
+        "ledger_notices to false.",
+    ),
+    (
         (psycopg.OperationalError, psycopg.InterfaceError),
         "The ledger at {place} could not be reached or written: {said}. Nothing was changed. Check the server and the "
         "setting ledger, then try again.",
