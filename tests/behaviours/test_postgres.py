@@ -635,6 +635,8 @@ def test_a_move_that_was_killed_loses_nothing_and_goes_on(tmp_path: Path, to: st
         for name in home.teams():
             home.team(name).create_task("Meanwhile")
         meanwhile = {name: 2 if name in home.teams() else 1 for name in ("alpha", "beta")}
+        said = [one.what for one in home.doctor().findings if "ledger move" in one.what]
+        assert len(said) == (list(meanwhile.values()).count(1) if to != "files" else 0), said
         home.move_ledgers(to)
     with interlock.connect(place) as home:
         assert {name: len(home.team(name).tasks()) for name in home.teams()} == meanwhile
