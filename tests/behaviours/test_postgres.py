@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from math import inf
 from pathlib import Path
@@ -27,6 +28,7 @@ import psycopg
 from psycopg import conninfo
 
 import interlock
+from bench.postgres import Meter
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import SystemClock, seconds
@@ -37,10 +39,12 @@ from interlock.errors import (
     LedgerUnusable,
     MembersRunning,
     StorageError,
+    TeamExists,
     TeamNotFound,
 )
 from interlock.model.run import Run
 from interlock.storage.postgres import catalog, ledger, schema
+from interlock.storage.postgres import server as postgres_server
 from interlock.storage.sql import VERSION
 from interlock.storage.sqlite.schema import create_schema
 from interlock.wakeup import waiters
@@ -385,8 +389,81 @@ def test_what_cannot_be_reached_is_said_and_no_password_is(tmp_path: Path) -> No
     with pytest.raises(StorageError, match=r"postgresql://127.0.0.1/work could not be reached") as caught:
         home.teams()
     assert "swordfish" not in str(caught.value) and "swordfish" not in str(home.settings())
-    with pytest.raises(StorageError, match="no address"):
-        interlock.connect(str(tmp_path), environment={"INTERLOCK_LEDGER": "nonsense"})
+
+
+@pytest.mark.parametrize("scheme", ["", "mysql://", "postgresql://"])
+def test_a_wrong_address_is_refused_without_its_password_and_locks_nobody_out(tmp_path: Path, scheme: str) -> None:
+    wrong = f"{scheme}ann:sword%fish@db.example/work"
+    with interlock.connect(str(tmp_path)) as home:
+        with pytest.raises(StorageError, match="is no address of a PostgreSQL server") as caught:
+            home.configure({"ledger": wrong})
+        assert "fish" not in str(caught.value)
+        assert home.teams() == []
+    (tmp_path / "settings.json").write_text(json.dumps({"ledger": wrong}))
+    with interlock.connect(str(tmp_path)) as home:
+        with pytest.raises(StorageError, match="Set one, postgresql://USER@HOST/DATABASE"):
+            home.create_team("alpha")
+        home.configure({"ledger": None})
+    with interlock.connect(str(tmp_path)) as home:
+        home.create_team("alpha")
+
+
+@pytest.mark.parametrize("word", ["sword", "'sword fish'"])
+def test_a_password_among_the_words_of_an_address_is_not_shown(tmp_path: Path, word: str) -> None:
+    address = f"host=db.example password={word} dbname=work"
+    with interlock.connect(str(tmp_path), environment={"INTERLOCK_LEDGER": address}) as home:
+        (shown,) = [one.value for one in home.settings() if one.name == "ledger"]
+    assert shown == "host=db.example password=*** dbname=work"
+
+
+def test_a_server_that_is_too_old_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_server, "OLDEST", 1000)
+    with pytest.raises(LedgerUnusable, match=r"is PostgreSQL \d\d, and a ledger needs 1000 or newer"):
+        home.teams()
+
+
+def test_a_role_without_rights_is_told_which_it_needs(
+    tmp_path: Path, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    name = schema_of(tmp_path)
+    server.execute(f"CREATE ROLE {name} LOGIN")
+    server.execute(f"CREATE DATABASE {name}")
+    try:
+        url = conninfo.make_conninfo(direct_url(), dbname=name)
+        weak = conninfo.make_conninfo(url, user=name)
+        with (
+            interlock.connect(str(tmp_path / "owner"), environment={"INTERLOCK_LEDGER": url}) as owner,
+            interlock.connect(str(tmp_path / "weak"), environment={"INTERLOCK_LEDGER": weak}) as other,
+        ):
+            with pytest.raises(StorageError, match=f"permission denied for database {name}.*GRANT CREATE"):
+                other.create_team("alpha")
+            owner.create_team("alpha")
+            with pytest.raises(StorageError, match="permission denied for schema") as caught:
+                other.team("alpha")
+            assert "\n" not in caught.value.message and "SELECT" not in caught.value.message
+    finally:
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        server.execute(f"DROP ROLE {name}")
+
+
+def test_a_pooler_that_nobody_has_mentioned_is_named(home: Home) -> None:
+    home.create_team("alpha")
+    server = home._catalog._server  # type: ignore[attr-defined]
+    with server.lent() as raw:
+        raw.execute("PREPARE one AS SELECT 1")
+    # As a second client of the pooler does on the connection of a first one.
+    with pytest.raises(StorageError, match=r"pooler .* Set ledger_direct"), server.lent() as raw:
+        raw.execute("PREPARE one AS SELECT 1")
+
+
+def test_a_full_disk_of_the_server_is_named(home: Home) -> None:
+    team = home.create_team("alpha")
+    program = "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
+    with (
+        pytest.raises(StorageError, match=r"disk of the server .* is full: could not extend file"),
+        team._workspace.ledger.transaction() as rows,  # type: ignore[attr-defined]
+    ):
+        rows.connection.raw.execute(program)
 
 
 def test_without_what_speaks_to_a_server_it_is_said_how_to_get_it(tmp_path: Path) -> None:
@@ -427,6 +504,9 @@ def test_a_ledger_is_exported_and_imported_by_commands(home: Home, tmp_path: Pat
     assert digest is not None and digest[0] in again
     with interlock.connect(str(tmp_path / "files")) as files:
         assert files.team("alpha").task(task.id).subject == "Write it"
+    backup = str(tmp_path / "backup.gz")
+    assert run("ledger", "backup", backup, "--team", "alpha", at=home.path) == f"{backup}\n"
+    assert run("ledger", "import", backup, at=str(tmp_path / "again")).startswith("alpha is in ")
     with pytest.raises(InvalidRequest):
         home.import_ledger(file, "No name!")
 
@@ -510,6 +590,114 @@ def test_teams_move_to_a_server_and_back_with_all_ids_and_events(tmp_path: Path)
         assert home.tokens().find(secret) is not None and home.tokens().find(later) is not None
         home.team("alpha").complete(task.id, by="bob")
         assert home.team("alpha").task(task.id).state == "done"
+
+
+KILLED_MOVING = """
+import os, signal, sys
+import interlock
+from interlock.app.home import Home
+from interlock.storage.postgres.catalog import PostgresCatalog
+from interlock.storage.postgres.ledger import PostgresLedger
+from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.storage.sqlite.ledger import SqliteLedger
+
+_, place, to, step, after = sys.argv
+there, here = (SqliteCatalog, PostgresLedger) if to == "files" else (PostgresCatalog, SqliteLedger)
+owner, name = {"copy": (there, "take_in"), "retire": (here, "retire"), "set": (Home, "configure")}[step]
+done, real = [], getattr(owner, name)
+
+def killed(*given, **more):
+    if len(done) == int(after):
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(1)
+    return real(*given, **more)
+
+setattr(owner, name, killed)
+with interlock.connect(place) as home:
+    home.move_ledgers(to)
+"""
+
+
+@pytest.mark.parametrize(("step", "after"), [("copy", 0), ("copy", 1), ("retire", 0), ("retire", 1), ("set", 0)])
+@pytest.mark.parametrize("to", ["server", "files"])
+def test_a_move_that_was_killed_loses_nothing_and_goes_on(tmp_path: Path, to: str, step: str, after: int) -> None:
+    place, to = str(tmp_path / "home"), "files" if to == "files" else server_url()
+    with interlock.connect(place) as home:
+        home.configure({"ledger_schema": schema_of(tmp_path), **pooled()})
+        for name in ("alpha", "beta"):
+            home.create_team(name).create_task("Before")
+        home.tokens()  # Their file is made with the first look at it.
+        if to == "files":
+            home.move_ledgers(server_url())
+    moving = subprocess.run([sys.executable, "-c", KILLED_MOVING, place, to, step, str(after)])
+    assert moving.returncode == -signal.SIGKILL
+    with interlock.connect(place) as home:
+        for name in home.teams():
+            home.team(name).create_task("Meanwhile")
+        meanwhile = {name: 2 if name in home.teams() else 1 for name in ("alpha", "beta")}
+        said = [one.what for one in home.doctor().findings if "ledger move" in one.what]
+        assert len(said) == (list(meanwhile.values()).count(1) if to != "files" else 0), said
+        home.move_ledgers(to)
+    with interlock.connect(place) as home:
+        assert {name: len(home.team(name).tasks()) for name in home.teams()} == meanwhile
+        assert home.doctor().healthy
+        with pytest.raises(InvalidRequest, match="already"):
+            home.move_ledgers(to)
+
+
+def test_a_team_is_not_moved_over_another_one_or_over_changes(tmp_path: Path) -> None:
+    schema, file = schema_of(tmp_path), str(tmp_path / "alpha.gz")
+    settings = {"INTERLOCK_LEDGER": server_url(), "INTERLOCK_LEDGER_SCHEMA": schema}
+    settings |= {f"INTERLOCK_{name.upper()}": value for name, value in pooled().items()}
+    with (
+        interlock.connect(str(tmp_path / "files")) as home,
+        interlock.connect(str(tmp_path / "server"), environment=settings) as other,
+    ):
+        home.configure({"ledger_schema": schema, **pooled()})
+        task = home.create_team("alpha").create_task("Write it")
+        other.create_team("alpha")
+        with pytest.raises(TeamExists, match=r"another team 'alpha'.*Nothing was moved.*--name NAME"):
+            home.move_ledgers(server_url())
+        other.delete_team("alpha")
+        home.export_ledger("alpha", file)
+        other.import_ledger(file, "alpha")
+        other.team("alpha").create_task("Elsewhere")
+        with pytest.raises(TeamExists, match="both were worked on"):
+            home.move_ledgers(server_url())
+        assert home.team("alpha").task(task.id).state == "ready" and len(other.team("alpha").tasks()) == 2
+        assert list(Path(home.path, "teams", "alpha", "backups").iterdir()) == []
+
+
+def test_two_teams_of_one_name_do_not_share_a_directory(home: Home, tmp_path: Path) -> None:
+    home.create_team("alpha").create_task("Of the server")
+    settings = {"INTERLOCK_LEDGER": server_url(), "INTERLOCK_LEDGER_SCHEMA": schema_of(tmp_path / "home")}
+    settings |= {f"INTERLOCK_{name.upper()}": value for name, value in pooled().items()}
+    with interlock.connect(str(tmp_path / "laptop")) as files:
+        own = files.create_team("alpha")
+        file = next(Path(own.directory).glob("config.json"))
+        before = file.read_text()
+        files.create_team("beta")
+    with interlock.connect(str(tmp_path / "laptop"), environment=settings) as other:
+        with pytest.raises(LedgerUnusable, match=r"teams/alpha belongs to another team 'alpha'.*Move that directory"):
+            other.team("alpha").create_task("Here")
+        with pytest.raises(LedgerUnusable, match="belongs to another team 'beta'"):
+            other.create_team("beta")
+        assert [one.what for one in other.doctor().findings if one.team == "alpha" and one.level == "error"]
+        assert file.read_text() == before and other.teams() == ["alpha"]
+        file.parent.rename(tmp_path / "away")
+        assert other.team("alpha").task("001").subject == "Of the server"
+
+
+def test_a_team_that_was_moved_away_and_back_is_found_by_who_has_it_open(home: Home) -> None:
+    home.create_team("alpha")
+    with interlock.connect(home.path) as other:
+        other.team("alpha").create_task("Before")
+        home.move_ledgers("files")
+        with pytest.raises(TeamNotFound):
+            other.team("alpha")
+        with interlock.connect(home.path) as again:
+            again.move_ledgers(server_url())
+        assert len(other.team("alpha").tasks()) == 1
 
 
 def test_a_team_at_work_does_not_move(tmp_path: Path) -> None:
@@ -619,3 +807,23 @@ def test_what_a_verb_writes_goes_out_as_one_statement(home: Home, monkeypatch: p
     assert said.index("COMMIT") == 5
     monkeypatch.undo()
     assert [event.seq for event in team.events()[0]] == list(range(1, team.head() + 1))
+
+
+def test_a_verb_waits_at_most_six_times_for_the_server(tmp_path: Path) -> None:
+    """BEGIN, COMMIT and the disk included; the files that show the ledger are read for afterwards."""
+    meter = Meter(direct_url())
+    settings = {"INTERLOCK_LEDGER": meter.url, "INTERLOCK_LEDGER_SCHEMA": schema_of(tmp_path), "INTERLOCK_MIRROR": "0"}
+    with interlock.connect(str(tmp_path), environment={**settings, "INTERLOCK_LEDGER_NOTICES": "0"}) as home:
+        team = home.create_team("alpha")
+        for name in ("ada", "bob"):
+            team.spawn(name)
+        tasks = [team.create_task("Like any other").id for _ in range(8)]
+        ada, claims, completions = team.acting("ada"), iter(tasks), iter(tasks)
+        verbs: dict[str, Callable[[], object]] = {
+            "claim": lambda: ada.claim(next(claims)),
+            "complete": lambda: ada.complete(next(completions)),
+            "send": lambda: ada.send(to="bob", content="hello"),
+        }
+        trips = {name: meter.per(verb, 8)[1] for name, verb in verbs.items()}
+    meter.close()
+    assert max(trips.values()) <= 6, trips

@@ -5,7 +5,8 @@
 <!-- file: PATH -->         the block below is what the reader puts into that file
 <!-- part -->               the YAML below is a part of a plan, not a whole one
 <!-- terminal: NAME -->     the block below happens in another terminal; `…, goes on`: its last command waits
-<!-- setup COMMANDS -->     what the page takes for granted, carried out without a look at its output
+<!-- setup COMMANDS -->     what the page takes for granted, carried out without a look at its output; where they name
+                           $SERVER, that is the address of a PostgreSQL server
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.postgres
 from tests.docs.pages import Block, blocks, name_of, pages
 from tests.docs.terminal import Terminal, evened, expected
 
@@ -78,6 +79,9 @@ class Reader:
 
     def _set_up(self, block: Block) -> None:
         terminal = self._terminal("")
+        if "$SERVER" in block.text:
+            terminal.begin(tests.postgres.for_shells())
+            terminal.finish("SERVER=")
         terminal.begin(f"({block.text}) 2>&1" if block.text.startswith("#") else block.text)
         output, code = terminal.finish(block.text)
         assert code == 0, f"{block.place}: the setup failed:\n{output}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NEEDED = ("src", "tests", "scripts", "docs", "plugins", "examples", "pyproject.toml", "README.md")
+NEEDED = ("src", "tests", "bench", "scripts", "docs", "plugins", "examples", "pyproject.toml", "README.md")
 """What tests need of the repository."""
 FAILED = 1
 """What pytest ends with where tests ran and failed; anything else proves nothing."""

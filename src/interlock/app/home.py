@@ -72,7 +72,7 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
 
         Raises:
             InvalidRequest: there is no such setting, or the value makes no sense.
-            StorageError: they cannot be written.
+            StorageError: they cannot be written, or `ledger` is no address.
         """
         self.need_person("change settings")
         parsed = {
@@ -84,6 +84,9 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
         for name in ("forgetful_command", "serena_command"):
             if parsed.get(name):
                 app.running.words_of(str(parsed[name]), name)
+        if parsed.get("ledger") and self._open_home is not None:
+            with self._open_home(self.path, environment={**os.environ, "INTERLOCK_LEDGER": parsed["ledger"]}) as there:
+                there._catalog.location("")  # Refused where it is no address, or nothing here speaks to a server.
         path = os.path.join(self.path, SETTINGS_FILE)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
@@ -109,25 +112,26 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
     def move_ledgers(self, to: str) -> list[app.ledgers.MovedLedger]:
         """Move every team of this home to a PostgreSQL server (`postgresql://…`), or back into files of this home
         (`files`), with all ids and events, and keep ledgers there from now on. Nobody can change anything meanwhile.
-        Where it ends early, the ledgers are where they were, and it can be done again.
+        Where it is refused, the ledgers are where they were. Where it is killed, each is in one place or the other, and
+        doing it again goes on from there.
 
         Raises:
             InvalidRequest: they are there already, or the environment says where they are.
             MembersRunning: somebody works.
-            StorageError, TeamExists: a ledger cannot be made there.
+            StorageError: a ledger cannot be made there.
+            TeamExists: another team has the name of one there, or this one has gone on there.
         """
         self.need_person("move ledgers")
         url = app.ledgers.another_place(self._settings, to)
         workspaces = [self.workspace(name) for name in self.teams()]
         assert self._open_home is not None  # whoever made this home did that, too
         elsewhere = {**os.environ, "INTERLOCK_LEDGER": url}
-        with (
-            self._open_home(self.path, environment=elsewhere) as there,
-            app.ledgers.copied(workspaces, there._catalog, app.stopping.running_members) as put_aside,
-        ):
-            there.tokens().share(self.tokens())
+        with self._open_home(self.path, environment=elsewhere) as there:
+            with app.ledgers.copied(workspaces, there._catalog, app.stopping.running_members) as put_aside:
+                there.tokens().share(self.tokens())
+                moved = put_aside()
+            # Last: what is open here and knows nothing of it must find no team rather than work on an old one.
             self.configure({"ledger": url or None})
-            moved = put_aside()
         self.close()
         return moved
 
@@ -184,15 +188,19 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
         """The faults that the stores of all teams, or of one, find in themselves. Raises TeamNotFound."""
         return {name: self.workspace(name).ledger.check() for name in (self.teams() if team is None else [team])}
 
-    def back_up_ledger(self, team: str) -> str:
-        """Copy a team's ledger to a file in its directory; where that is.
+    def back_up_ledger(self, team: str, path: str | None = None) -> str:
+        """Copy a team's ledger to a new file, by default one in its directory, from where `doctor` offers it; where it
+        is. With a `path` the copy is what `export_ledger` writes.
 
         Raises:
             TeamNotFound.
-            StorageError: it cannot be written.
+            StorageError: it cannot be written, or is there already.
         """
         self.need_person("copy a ledger")
-        return self.workspace(team).ledger.back_up("manual")
+        if path is None:
+            return self.workspace(team).ledger.back_up("manual")
+        self.export_ledger(team, path)
+        return path
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> app.running.DoctorReport:
         """Examine one team, or the home with all its teams, as `Team.doctor`. A ledger that cannot be opened is a

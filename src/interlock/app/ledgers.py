@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from glob import escape, glob
 
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import InvalidRequest, MembersRunning, TeamExists
+from interlock.errors import InvalidRequest, LedgerUnusable, MembersRunning, StorageError, TeamExists
 from interlock.model.names import SYSTEM
 from interlock.runner.registration import at_work
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
+from interlock.storage.ledger import Ledger
 
 AT_ONCE = 2000
 """Rows that one transaction of a pruning looks at."""
@@ -162,13 +163,65 @@ def _copied(workspace: Workspace, there: Catalog) -> tuple[str, str]:
     archive = os.path.join(workspace.directory, "backups", f"moved-{workspace.clock.new_id()}.ledger.gz")
     os.makedirs(os.path.dirname(archive), mode=0o700, exist_ok=True)
     digest = workspace.ledger.export(archive)
-    with suppress(TeamExists):  # From a move that ended early?
-        there.take_in(archive, name)
+    try:
+        if name not in there.names():
+            there.take_in(archive, name)
+        elif not _is_copy(_opened(there, workspace), archive, digest):
+            _retire_earlier(_opened(there, workspace), workspace)
+            there.take_in(archive, name)
+        if not _is_copy(there.open(name), archive, digest):
+            raise StorageError(f"The copy of {name!r} at {there.location(name)} differs. Nothing was moved.")
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(archive)
+        raise
+    return digest, archive
+
+
+def _is_copy(ledger: Ledger, archive: str, digest: str) -> bool:
     again = f"{archive}.again"
     try:
-        if there.open(name).export(again) != digest:
-            raise TeamExists(f"There is another team {name!r} already.", team=name)
+        return ledger.export(again) == digest
     finally:
         with suppress(OSError):
             os.unlink(again)
-    return digest, archive
+
+
+def _opened(there: Catalog, workspace: Workspace) -> Ledger:
+    """What is there under that name.
+
+    Raises:
+        TeamExists: another team, to which the directory here does not belong.
+    """
+    try:
+        return there.open(workspace.name)
+    except LedgerUnusable as error:
+        if error.details.get("path") == workspace.directory:
+            raise _another(there.location(workspace.name), workspace.name) from error
+        raise
+
+
+def _retire_earlier(theirs: Ledger, workspace: Workspace) -> None:
+    """Put an earlier state of the same team aside, as a move leaves it that was killed.
+
+    Raises:
+        TeamExists: it is another team, or has gone on by itself.
+    """
+    with workspace.ledger.snapshot() as ours, theirs.transaction() as rows:
+        if rows.team.get().id != ours.team.get().id:
+            raise _another(theirs.location, workspace.name)
+        if rows.events.latest(None, 1) != ours.events.latest(rows.start.head + 1, 1):
+            raise TeamExists(
+                f"{theirs.location} has changes of team {workspace.name!r} that are not here: both were worked on. "
+                "Nothing was moved.",
+                team=workspace.name,
+            )
+        theirs.retire(rows)
+
+
+def _another(location: str, name: str) -> TeamExists:
+    return TeamExists(
+        f"There is another team {name!r}: {location}. Nothing was moved. To have both there, export the one that is "
+        "here, import it under another name (`interlock ledger import FILE --name NAME`), and delete it.",
+        team=name,
+    )

@@ -210,14 +210,18 @@ class TeamsOfHome(WindowVerbs):
         self.need_person("copy a ledger")
         return self.workspace(team).ledger.export(os.path.abspath(path))
 
-    def import_ledger(self, path: str, name: str) -> Team:
-        """Make a team from a file that `export_ledger` wrote, with all its ids and events.
+    def import_ledger(self, path: str, name: str | None = None) -> Team:
+        """Make a team from a file that `export_ledger` wrote, with all its ids and events, and by default its name.
 
         Raises:
             InvalidTeamName, TeamExists: the name cannot be that of a new team.
             StorageError: the file is damaged or of another version, or the ledger cannot be made.
         """
         self.need_person("take a ledger in")
+        if name is None:
+            from interlock.storage.sql import archive  # here, since few commands read one
+
+            name = archive.read(os.path.abspath(path))[0].team
         check_team_name(name)
         self._catalog.take_in(os.path.abspath(path), name)
         return self.team(name)

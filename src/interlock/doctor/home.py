@@ -84,11 +84,13 @@ def _others(teams: str, known: Collection[str], catalog: Catalog) -> tuple[list[
             if catalog.files(name):
                 place = os.path.basename(place)
                 what = f"has no ledger and is no team. Put a backup into its place as {place}, or remove the directory."
+                if any("-moved-" in kept for kept in _names(os.path.join(path, BACKUPS))):
+                    what = "was moved to a server. Repeat the `interlock ledger move` that ended early."
                 lost.append(DoctorFinding("error", f"{name} {what}", path))
             else:
                 what = (
                     f"There is no {place}: it was deleted on another machine, or the setting ledger names another "
-                    "server than before. Its directory here may hold work; remove it when nobody needs that."
+                    "place than before. Its directory here may hold work; remove it when nobody needs that."
                 )
                 lost.append(DoctorFinding("warning", what, path))
         else:

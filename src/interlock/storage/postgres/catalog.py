@@ -31,6 +31,8 @@ from interlock.storage.sqlite.schema import versions
 
 DEADLINE = 600_000
 """Milliseconds that one statement of what keeps ledgers may take: tables made, filled, migrated or dropped."""
+SHOWN = "config.json"
+"""The file in a team's directory that shows the id of the team."""
 MARK = ".deleting"
 """The file in a directory that says which team, of which server, is being deleted or was."""
 FOUNDATION = {
@@ -120,12 +122,14 @@ class PostgresCatalog:
         return float(found[0]) if found else 0.0
 
     def create(self, team: TeamRecord, lead: Member, at: str) -> None:
+        self._vacate(team.name, team.id)
         with self._server.lent() as raw, raw.transaction():
             PostgresRows(self._made(raw, team.name, team.id)).found(team, lead, at)
         self._room(team.name, team.id)
 
     def take_in(self, path: str, team: str) -> None:
         head, found = archive.read(path, VERSION)
+        self._vacate(team, head.id)
         with self._server.lent() as raw, raw.transaction():
             connection = self._made(raw, team, head.id)
             archive.fill(connection, found)
@@ -188,7 +192,7 @@ class PostgresCatalog:
             if version != VERSION:
                 self._migrate(team, place)
             ledger = self._open.get(team)
-            if ledger is None or ledger.id != id:
+            if ledger is None or (ledger.id, ledger.schema) != (id, place):
                 directory = self._room(team, id)
                 ledger = self._open[team] = PostgresLedger(self._server, team, id, place, directory, self._clock)
             return ledger
@@ -199,18 +203,42 @@ class PostgresCatalog:
         raise TeamNotFound(f"Team {team!r} not found. `interlock team list` shows those there are.", team=team)
 
     def _room(self, team: str, id: str) -> str:
-        """The directory of a team on this machine, without what a deleted one of that name left there.
+        """The directory of a team on this machine, which may have been made on another one.
 
-        The team may have been made on another machine.
+        Raises:
+            LedgerUnusable: it is another team's.
         """
+        self._vacate(team, id)
         directory = os.path.join(self._root, team)
         with suppress(OSError):  # Whoever writes there says what is wrong.
-            before = self._marked(directory)
-            if before not in (None, id):
-                self._put_away(team, before)
             for path in (self._root, directory):
                 os.makedirs(path, mode=0o700, exist_ok=True)
         return directory
+
+    def _vacate(self, team: str, id: str) -> None:
+        """Remove what a deleted team of that name left in the directory here.
+
+        Raises:
+            LedgerUnusable: the directory shows a team that was not deleted here, of files or of another server: files,
+                logs and worktrees of two would be mixed.
+        """
+        directory = os.path.join(self._root, team)
+        with suppress(OSError):
+            before = self._marked(directory)
+            if before not in (None, id):
+                self._put_away(team, before)
+        try:
+            with open(os.path.join(directory, SHOWN), encoding="utf-8") as file:
+                shown = json.load(file)["id"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return
+        if shown != id:
+            raise LedgerUnusable(
+                f"{directory} belongs to another team {team!r}, which is kept in files of this home or on another "
+                "server, or was deleted on another machine. Nothing was changed. Move that directory away to work with "
+                f"the team {team!r} of {self._server.place} here, or use another name.",
+                path=directory,
+            )
 
     def _mark(self, id: str) -> str:
         return f"{self._server.place}\n{self._server.schema}\n{id}"

@@ -66,7 +66,7 @@ class PostgresLedger:
         self.id = id
         self._server = server
         self._team = team
-        self._schema = schema
+        self.schema = schema
         self._directory = directory
         self.clock = self._clock = ServerClock(clock)
         self._mutex = threading.Lock()
@@ -86,28 +86,31 @@ class PostgresLedger:
         if not self._mutex.acquire(timeout=patience):
             raise busy(self.location, patience)
         lost: psycopg.Error | None = None
-        committing, held = False, True
+        done: psycopg.Cursor[Any] | None = None
+        held = True
         try:
             with self._server.lent() as raw:
                 try:
                     with raw.pipeline():
                         left = max(1, int(1000 * (started + patience - self._clock.monotonic())))
                         raw.execute("BEGIN", prepare=False)
-                        PostgresConnection(raw, "").execute(_LOCKED, (str(left), self._schema))
+                        PostgresConnection(raw, "").execute(_LOCKED, (str(left), self.schema))
                         rows = self._begun(raw, entering)
                         yield rows
                         rows.events.flush()
                         rows.connection.flush()
-                        committing = True
-                        done = raw.execute("COMMIT", prepare=False)
+                        done = psycopg.Cursor(raw)
+                        done.execute("COMMIT", prepare=False)
                         raw.execute(FLUSH)
                         # They are sent at once, and the answers awaited where the block ends: who comes next, is let
                         # in by the server.
                         self._mutex.release()
                         held = False
                 except psycopg.Error as error:
-                    if not committing or not (raw.closed or isinstance(error, _ENDS)):
+                    if done is None or not (raw.closed or isinstance(error, _ENDS)):
                         raise
+                    if not raw.closed and isinstance(error, errors.DiskFull) and done.statusmessage is None:
+                        raise  # Of something written before: the commit was not carried out.
                     lost = error
                 else:
                     if done.statusmessage is None:  # A pipeline whose connection ends between two answers ends quietly.
@@ -117,7 +120,7 @@ class PostgresLedger:
                 self._mutex.release()
         if lost is not None:
             self._settle(rows.events.last, lost)
-        elif done.statusmessage != "COMMIT":
+        elif done is not None and done.statusmessage != "COMMIT":
             raise StorageError(f"{self.location} undid a change. Nothing was changed.", path=self.location)
 
     def _settle(self, event: Stamp | None, error: psycopg.Error) -> None:
@@ -146,9 +149,9 @@ class PostgresLedger:
 
     def _begun(self, raw: psycopg.Connection[Any], entering: tuple[str, str | None] | None = None) -> PostgresRows:
         """The rows of a transaction that has begun."""
-        connection = WritingConnection(raw, self._schema)
+        connection = WritingConnection(raw, self.schema)
         rows = PostgresRows(connection)
-        asked = (self._start, (self._schema,)) if entering is None else (self._enter, (self._schema, *entering))
+        asked = (self._start, (self.schema,)) if entering is None else (self._enter, (self.schema, *entering))
         try:
             found: Any = connection.execute(*asked).fetchone()
         except errors.UndefinedTable as error:
@@ -189,7 +192,7 @@ class PostgresLedger:
 
     def _newest(self) -> int:
         with self._server.lent() as raw:
-            found = PostgresConnection(raw, self._schema).execute("SELECT max(seq) FROM events").fetchone()
+            found = PostgresConnection(raw, self.schema).execute("SELECT max(seq) FROM events").fetchone()
             return int(found[0] or 0) if found else 0
 
     def check(self) -> list[str]:
@@ -204,7 +207,7 @@ class PostgresLedger:
             return archive.write(path, head, rows.connection, tables())  # type: ignore[attr-defined]
 
     def retire(self, rows: Rows) -> str:
-        rows.connection.raw.execute(f'DELETE FROM "{self._server.schema}".teams WHERE schema = %s', (self._schema,))  # type: ignore[attr-defined]
+        rows.connection.raw.execute(f'DELETE FROM "{self._server.schema}".teams WHERE schema = %s', (self.schema,))  # type: ignore[attr-defined]
         return self.location
 
     def back_up(self, label: str) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import psycopg
@@ -29,8 +29,38 @@ IDLE = 4
 """Connections that a process keeps open while nobody needs them."""
 MOST = 16
 """Connections that it has at once."""
+OLDEST = 15
+"""The oldest version of PostgreSQL that is tested."""
 KEEP_ALIVE = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 """A server that is gone without a word is noticed."""
+_REFUSALS: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
+    (
+        (errors.InsufficientPrivilege,),
+        "{place} refuses: {said}. Nothing was changed. The role needs CREATE on the database, and everyone who shares "
+        "these teams needs the role that made them: GRANT CREATE ON DATABASE … TO …",
+    ),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        "The ledger at {place} is read-only at the moment: the server is a standby, or was told to change nothing. "
+        "Nothing was changed. Try again once it takes changes, or name the server that does in the setting ledger.",
+    ),
+    (
+        (errors.DiskFull,),
+        "The disk of the server at {place} is full: {said}. Nothing was changed. Free space there, then try again.",
+    ),
+    (
+        (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName),
+        "A pooler such as PgBouncer stands before {place}, and prepared statements do not pass it: {said}. Nothing was "
+        "changed. Set ledger_direct to the address of the server itself; where there is none, to that of ledger, and "
+        "ledger_notices to false.",
+    ),
+    (
+        (psycopg.OperationalError, psycopg.InterfaceError),
+        "The ledger at {place} could not be reached or written: {said}. Nothing was changed. Check the server and the "
+        "setting ledger, then try again.",
+    ),
+)
+"""What is said of errors of a kind; the first that fits."""
 _LIST = "(SELECT value FROM json_each(?))"
 
 # What psycopg has to say, it raises as well.
@@ -40,29 +70,33 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 class LedgerServer:
     """A database, and the connections to it that nobody uses at the moment. Safe to share among threads.
 
-    Raises:
-        StorageError: `url` is no address.
+    Nothing looks at the address before it is needed: whoever set a wrong one must be able to set another.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
-        try:
-            found = conninfo.conninfo_to_dict(url)
-        except psycopg.Error as error:
-            said = str(error).strip()
-            raise StorageError(f"The setting ledger is no address of a PostgreSQL server: {said}.") from error
-        self.place = f"postgresql://{found.get('host', 'localhost')}/{found.get('dbname', '')}"
-        """Where it is, for messages: without a password."""
         self.schema = str(settings.get("ledger_schema"))
         """The schema that lists the teams."""
         self.patience = float(settings.get("busy_timeout"))
-        self._url = conninfo.make_conninfo(url, **{"application_name": "interlock", **KEEP_ALIVE, **found})
+        self._address = url
         direct = str(settings.get("ledger_direct"))
-        self._direct = conninfo.make_conninfo(direct or self._url, application_name="interlock", **KEEP_ALIVE)
+        self._direct_address = direct or url
         # Behind a pooler a statement that was prepared on one connection is run on another.
         self._prepare = None if direct else 5
         self._idle: list[psycopg.Connection[Any]] = []
         self._reached = False
         self._free = threading.BoundedSemaphore(MOST)
+
+    @cached_property
+    def place(self) -> str:
+        """Where it is, for messages: without a password. Raises StorageError: the setting is no address."""
+        found = _parsed("ledger", self._address)
+        return f"postgresql://{found.get('host', 'localhost')}/{found.get('dbname', '')}"
+
+    @cached_property
+    def _url(self) -> str:
+        found = _parsed("ledger", self._address)
+        _parsed("ledger_direct", self._direct_address)  # Who listens there has nobody to tell.
+        return conninfo.make_conninfo(**{"application_name": "interlock", **KEEP_ALIVE, **found})
 
     @contextmanager
     def lent(self) -> Iterator[psycopg.Connection[Any]]:
@@ -70,7 +104,8 @@ class LedgerServer:
 
         Raises:
             LedgerBusy: all of this process's are in use.
-            StorageError: the server cannot be reached, or refuses.
+            LedgerUnusable: the server is too old.
+            StorageError: the setting is no address, or the server cannot be reached, or refuses.
         """
         if not self._free.acquire(timeout=max(self.patience, 0.1)):
             raise busy(self.place, self.patience)
@@ -103,11 +138,10 @@ class LedgerServer:
     def _connected(self) -> psycopg.Connection[Any]:
         patience = max(2, round(self.patience))
         pause, until = 0.05, time.monotonic() + self.patience
+        url = self._url
         while True:
             try:
-                found = psycopg.connect(
-                    self._url, autocommit=True, prepare_threshold=self._prepare, connect_timeout=patience
-                )
+                found = psycopg.connect(url, autocommit=True, prepare_threshold=self._prepare, connect_timeout=patience)
             except psycopg.OperationalError:
                 # A server that was there a moment ago is perhaps being restarted.
                 if not self._reached or time.monotonic() + pause > until:
@@ -115,6 +149,13 @@ class LedgerServer:
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
             else:
+                if (version := found.info.server_version // 10_000) < OLDEST:
+                    found.close()
+                    raise LedgerUnusable(
+                        f"The server at {self.place} is PostgreSQL {version}, and a ledger needs {OLDEST} or newer. "
+                        "Nothing was changed.",
+                        path=self.place,
+                    )
                 self._reached = True
                 return found
 
@@ -124,7 +165,8 @@ class LedgerServer:
         Raises:
             psycopg.Error: there is none to be had.
         """
-        return psycopg.connect(self._direct, autocommit=True, connect_timeout=10, prepare_threshold=None)
+        url = conninfo.make_conninfo(self._direct_address, application_name="interlock", **KEEP_ALIVE)
+        return psycopg.connect(url, autocommit=True, connect_timeout=10, prepare_threshold=None)
 
     def _give_back(self, raw: psycopg.Connection[Any]) -> None:
         try:
@@ -282,6 +324,25 @@ def _encoding() -> Iterator[None]:
         ) from error
 
 
+def _parsed(setting: str, address: str) -> dict[str, Any]:
+    """The parts of an address. What it was, is not said again: it may hold a password.
+
+    Raises:
+        StorageError: it is none.
+    """
+    try:
+        return conninfo.conninfo_to_dict(address)
+    except psycopg.Error as error:
+        scheme, separator, _ = address.partition("://")
+        said = "it does not begin with postgresql://"
+        if separator and scheme in ("postgresql", "postgres"):
+            said = re.sub(r'[: ]*"[^"]*"', "", str(error)).strip()
+            said += ". Write % as %25, @ as %40 and : as %3A in a password" if "percent" in said else ""
+        raise StorageError(
+            f"The setting {setting} is no address of a PostgreSQL server: {said}. Set one, postgresql://USER@HOST/DATABASE."
+        ) from None  # The other one quotes the address.
+
+
 def translated(error: Exception, place: str, patience: float) -> Exception:
     """Our error for one of the server's, the network's or the caller's fault; the same error where it is ours."""
     if isinstance(error, (errors.LockNotAvailable, errors.SerializationFailure)):
@@ -292,15 +353,11 @@ def translated(error: Exception, place: str, patience: float) -> Exception:
         return LedgerUnusable(
             f"The schema at {place} is not the one this version of Interlock expects: {error}. Nothing was changed."
         )
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StorageError(f"{place} refuses: {error}. Nothing was changed. Grant the right to its role.", path=place)
-    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)):
-        said = " ".join(str(error).split()).rstrip(".?")
-        return StorageError(
-            f"The ledger at {place} could not be reached or written: {said}. Nothing was changed. Check the server and "
-            "the setting ledger, then try again.",
-            path=place,
-        )
+    if isinstance(error, psycopg.Error):
+        said = " ".join((error.diag.message_primary or str(error)).split()).rstrip(".?")
+        for kinds, text in _REFUSALS:
+            if isinstance(error, kinds):
+                return StorageError(text.format(place=place, said=said), path=place)
     return error
 
 

@@ -94,11 +94,15 @@ def check_ledgers(call: Call) -> int:
     return int(any(found.values()))
 
 
-@verb("backup", example="interlock ledger backup --team alpha-squad")
-def back_up_ledger(call: Call) -> None:
-    """Copy a team's ledger into the team's directory on this machine, from where `doctor` offers it."""
+@verb("backup", example="interlock ledger backup --team alpha-squad\ninterlock ledger backup /backups/alpha-squad.gz")
+@click.argument("file", type=click.Path(), required=False)
+def back_up_ledger(call: Call, file: str | None) -> None:
+    """Copy a team's ledger into the team's directory on this machine, from where `doctor` offers it.
+
+    With FILE it is written there, as `interlock ledger export` does; `interlock ledger import` brings it back.
+    """
     team = call.team().name
-    path = call.home.back_up_ledger(team)
+    path = call.home.back_up_ledger(team, file)
     call.answer({"team": team, "path": path}, words.clean(path))
 
 
@@ -111,12 +115,12 @@ def export_ledger(call: Call, file: str) -> None:
     call.answer({"team": team, "path": file, "sha256": digest}, f"{team} is in {words.clean(file)}; rows: {digest}")
 
 
-@verb("import", example="interlock ledger import alpha-squad.ledger.gz --name alpha-squad")
+@verb("import", example="interlock ledger import alpha-squad.ledger.gz")
 @click.argument("file", type=click.Path())
-@click.option("--name", required=True, help="What the team is called here.")
-def import_ledger(call: Call, file: str, name: str) -> None:
+@click.option("--name", help="What the team is called here; what it was called by default.")
+def import_ledger(call: Call, file: str, name: str | None) -> None:
     """Make a team from such a file, with all its ids and events. Its logs and worktrees are not in it."""
-    call.home.import_ledger(file, name)
+    name = call.home.import_ledger(file, name).name
     call.answer({"team": name}, f"{name} is in {words.clean(call.home.path)}.")
 
 
