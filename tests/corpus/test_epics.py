@@ -51,4 +51,18 @@ def test_thirty_stories_in_three_epics(
     for night in (beside, linear):
         assert night.median == 0 and night.p90 <= 1, night.asked
     if stories >= MOST:
-        assert ratio <= 0.4
+        assert ratio <= 0.45
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_runner_that_is_killed_costs_no_person_anything(
+    corpus: Corpus, tmp_path: Path, package: str, dose: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stories = max(3, round(MOST * dose / 2) // 3 * 3)
+    kills = tuple(3.0 + 1.7 * number for number in range(max(3, stories // 2)))
+    night = Night(tmp_path, corpus, package, stories, 4, seed=SEEDS[package], rate=0.0, work=0.3, kills=kills).run()
+    with capsys.disabled():
+        print(f"\n{night.report()}; {len(kills)} kills of the runner")
+    assert not night.lacking() and not sum(night.inputs.values()), night.asked

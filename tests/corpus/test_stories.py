@@ -160,8 +160,12 @@ def test_a_person_looks_at_a_plan_before_it_is_implemented_and_at_the_end_before
         assert next(one for one in team.tasks() if one.id == question.task_id).subject.startswith(subject)
         person.reply(question.task_id, text, question=question.id)
 
+    answer("Plan of story garden-1", "changes: call it a market")
+    assert place(*words)["exit"] == 1
+    assert states()["Plan of story garden-1"] == "review" and states()["Story garden-1"] == "backlog"
     answer("Plan of story garden-1", "approve")
     assert place(*words)["exit"] == 1
+    assert "A market." in place.integrated("show", f"interlock/{team.name}:{FOLDER}/stories/1-made.md")
     assert states()["Story garden-1"] == "review" and states()["Story garden-2"] == "backlog"
     answer("Story garden-1", "changes: call it a shop")
     assert place(*words)["exit"] == 1

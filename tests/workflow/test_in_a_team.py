@@ -193,6 +193,29 @@ def test_a_task_that_names_a_workflow_is_carried_out_as_one(tmp_path: Path) -> N
     assert team.task(task.id).state == "done"
 
 
+@pytest.mark.long
+def test_a_finished_workflow_that_comes_back_is_taken_up_by_its_agent(tmp_path: Path) -> None:
+    """Finding W1, of what is no story: a red check and a person's words repeated in two seconds, without a turn."""
+    place = Place(tmp_path)
+    home = place.home
+    team = home.create_team("plan-app", workdir=str(place.root))
+    team.spawn("ada", agent="command", command=["env", "DOCUMENT=_bmad-output/plan.md", sys.executable, str(AUTHOR)])
+    check = f"{sys.executable} -c \"assert 'shop' in open('_bmad-output/plan.md').read()\""
+    task = team.create_task(SKILL, body=f"{SKILL} for a garden", type="WORKFLOW", review="human", verify=check)
+    home.drive("plan-app")
+    assert team.task(task.id).state == "review" and place.document.endswith("It is a shop.\n")
+    run = team.workflow_run(task.id)
+    assert [one["verdict"] for one in run["examinations"]["project_check"]["rounds"]] == [
+        "changes_requested",
+        "approve",
+    ]
+    team.acting("human", person=True).reject(task.id, "It is a market.")
+    home.drive("plan-app")
+    assert place.document.endswith("It is a shop.\nIt is a market.\n") and team.task(task.id).state == "review"
+    team.acting("human", person=True).approve(task.id)
+    assert team.task(task.id).state == "done" and team.workflow_run(task.id)["outcome"] == "COMPLETED"
+
+
 def told(place: Place, *words: str) -> str:
     """What a person reads who types `interlock workflow …` somewhere else."""
     argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", *words]

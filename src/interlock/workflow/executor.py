@@ -148,7 +148,7 @@ class WorkflowExecution(Execution):
         )
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
-            own = await in_thread(partial(settling.enter, self._workspace, prepared)) if prepared.lane else ()
+            own = await in_thread(partial(settling.enter, self._workspace, prepared))
         except InterlockError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began), False
         hooks = prepared.hooks(job)

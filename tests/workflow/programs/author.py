@@ -2,7 +2,7 @@
 
 It shows the menu of each step, saves on C, and says how the step stands. `DOCUMENT` is where it writes, else the
 document that the step names; with `SLOW` it waits that long before and after it has written, so that it can be killed
-in between.
+in between. Asked for changes, it adds a line.
 """
 
 import os
@@ -30,7 +30,11 @@ def save() -> None:
     select.select([], [], [], slow)
 
 
-if answer == "C" or answer.startswith("C ") or (final and not answer):
+if "asks for changes" in prompt:
+    with open(document, "a", encoding="utf-8") as file:
+        file.write(f"It is a {'market' if 'a market' in prompt else 'shop'}.\n")
+    print('{"step": "completed"}')
+elif answer == "C" or answer.startswith("C ") or (final and not answer):
     save()
     print(f"Step {number} is saved.")
     print('{"step": "completed"}')

@@ -82,6 +82,9 @@ if value("story_id"):
     if "call it a shop" in prompt and step != "1":
         put(f"src/{key}.py", "NAME = 'shop'\n")
         end(step="completed", evidence=["python -m unittest: 3 passed"])
+    if key.endswith("-plan") and "call it a market" in prompt:
+        put(record, f"{get(record)}\nA market.\n")
+        end(step="completed")
     if step in ("1", "2"):
         base = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         put(

@@ -20,7 +20,7 @@ import anyio.to_thread
 from interlock.core.tasks import create
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.errors import InterlockError
+from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look
 from interlock.gitwork.trees import unresolved
@@ -49,15 +49,15 @@ WRITTEN = "status_written"
 """In the metadata of a story's task: its status was written, so that another one is somebody's word."""
 WORDS = re.compile(r"[a-z0-9]+")
 TITLE = "The project's check"
-CAME_BACK = "The finished story"
+CAME_BACK = "The finished work"
 RESOLVE = "Resolve them so that both sides are kept, and take the markers out."
 TAIL = 3000
 
 
 class ProjectCheck:
-    """The project's own check as a part of a story: it is reviewed, and its status becomes `done`, only once what the
-    project names as its check passes in its worktree; one that fails goes to the maker like a reviewer's finding. See
-    `engine.context.Examination`."""
+    """The project's own check as a part of a workflow: a story is reviewed, and its status becomes `done`, only once
+    what the project names as its check passes in its worktree; one that fails goes to the maker like a reviewer's
+    finding. See `engine.context.Examination`."""
 
     name = PROJECT_CHECK
     title = TITLE
@@ -67,14 +67,17 @@ class ProjectCheck:
         self._task_id = task_id
 
     def called_for(self, run: RunContext) -> str | None:
-        """At the end of every story."""
-        return "a story is done only where the project's check passes"
+        """At the end of every story, and of what names a check."""
+        return "the work is done only where the project's check passes"
 
     async def examine(self, run: RunContext, round: int) -> Examined:
         """Run the check of the story's task in its worktree."""
         with self._workspace.look() as rows:
             task = find(rows, self._task_id)
-        marked = await anyio.to_thread.run_sync(_unresolved, task)
+        try:
+            marked = await anyio.to_thread.run_sync(_unresolved, task)
+        except GitFailed as error:
+            return Examined(BLOCKED, error.message, (Finding(BLOCKING, error.message),))
         if marked:
             files = ", ".join(marked)
             finding = Finding(BLOCKING, f"{files}: conflict markers are left", marked[0], RESOLVE)
@@ -122,21 +125,24 @@ def take_back(state: WorkflowState, why: str) -> None:
 
 
 def enter(workspace: Workspace, prepared: Prepared) -> tuple[Examination, ...]:
-    """Begin a lane's workflow in its worktree, or take a finished one up that came back; the examinations of the story
-    itself.
+    """Begin a workflow in the worktree of its task, or take a finished one up that came back; the examinations that it
+    is not done without: of a story, and of whatever else names a check.
 
     Raises:
         StorageError: the worktree could not be prepared.
         NotFound: its task is gone.
     """
-    lanes.enter(prepared.package.root, prepared.state.plan.output_folder)
+    state = prepared.state
+    if prepared.lane is not None:
+        lanes.enter(prepared.package.root, state.plan.output_folder)
     if prepared.goes_on:
         return ()
     with workspace.look() as rows:
-        why = find(rows, prepared.task_id).findings
-    if why and prepared.state.outcome == COMPLETED:
-        take_back(prepared.state, why)
-    return (ProjectCheck(workspace, prepared.task_id),)
+        task = find(rows, prepared.task_id)
+    if task.findings and state.outcome == COMPLETED:
+        take_back(state, task.findings)
+    is_checked = prepared.lane is not None or task.verify is not None or PROJECT_CHECK in state.examinations
+    return (ProjectCheck(workspace, prepared.task_id),) if is_checked else ()
 
 
 def leave(workspace: Workspace, caller: Principal, prepared: Prepared) -> None:
