@@ -86,7 +86,7 @@ pooled: $(STAMP) ## run the tests of ledgers on Debian's PostgreSQL, behind PgBo
 	  tests/simulation tests/crash $(ARGS)
 
 full: $(STAMP) ## whole runs: a browser, programs of others (`make programs`), nights, small storms; a quarter of an hour
-	@DOSE=0.02 SEED=1 $(TIER) -m "(long and not storm) or dosed" --timeout=300 $(ARGS)
+	@DOSE=0.02 SEED=1 ONLY_MARKED=long,dosed $(TIER) -m "(long and not storm) or dosed" --timeout=300 $(ARGS)
 
 storm: $(STAMP) ## before a release: long storms of processes and random cases (DOSE=0.1 a tenth of them, SEED=7 the same)
 	@DOSE=$(DOSE) SEED=$(SEED) $(TIER) -n $(CORES) -m storm --timeout=1800 $(ARGS)

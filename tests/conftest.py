@@ -38,6 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """With `ONLY_MARKED=long,dosed`, leave out files without such a test: to import them takes each process seconds."""
+    marks = os.environ.get("ONLY_MARKED", "").split(",")
+    if marks == [""] or not collection_path.name.startswith("test_") or "corpus" in collection_path.parts:
+        return None  # What lies in tests/corpus is marked as a whole.
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(f"mark.{mark}" in text for mark in marks) else True
+
+
 @pytest.fixture(scope="session", autouse=True)
 def runtime() -> Iterator[Path]:
     """A runtime directory of this test process alone. Its path is short, since names of sockets must be."""

@@ -47,6 +47,7 @@ A script that ends in `.py` has `async def play(turn, prompt)` instead: `turn` h
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import json
 import os
@@ -57,6 +58,9 @@ import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+import tests.lean_models  # noqa: F401, I001 - before the library
 
 import acp
 from acp import schema
@@ -532,6 +536,7 @@ def main() -> None:
     else:
         script = json.loads(file.read_text(encoding="utf-8"))
     asyncio.run(acp.run_agent(Program(script, play), use_unstable_protocol=True))
+    gc.freeze()  # Python's last looks for garbage take longer than most turns.
 
 
 if __name__ == "__main__":

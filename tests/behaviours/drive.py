@@ -6,6 +6,7 @@ command line, SIGTERM at once.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -14,10 +15,12 @@ import sys
 import interlock
 from interlock.agents.session import Update
 from interlock.model.driving import Stop
+from interlock.surfaces.cli import GARBAGE
 
 
 def main() -> None:
     """Drive."""
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     stop = Stop()
 
     def interrupted(number: int, frame: object) -> None:
@@ -40,6 +43,7 @@ def main() -> None:
     else:
         reason = home.drive("crew", stop=stop, on_update=hear, **options)
     print(f"ended: {reason}", flush=True)
+    gc.freeze()  # as the command line does
 
 
 main()

@@ -19,15 +19,14 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from interlock.errors import ConfigParseError, InvalidRequest, NotFound, StorageError
 from interlock.model.json import Json
+from interlock.model.names import ACP_REGISTRY_FILE as FILE
+from interlock.model.names import NPM
 from interlock.storage import files
 
-FILE = "acp-registry.json"
 LARGEST = 4_194_304
 """Bytes of a registry that are read; the published one has some 60,000."""
 SECONDS = 20.0
 MACHINES = {"arm64": "aarch64", "amd64": "x86_64"}
-NPM = "npm:"
-"""What stands before the name of a package whose program is meant, whatever that is called."""
 
 
 def _free(name: str) -> str:

@@ -16,11 +16,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from interlock.agents import acp_registry
 from interlock.agents.capacity import Limit
 from interlock.agents.usage import KINDS
 from interlock.errors import ConfigParseError
 from interlock.model.json import Json
+from interlock.model.names import ACP_REGISTRY_FILE
 from interlock.settings import MODEL_CLASSES, PERMISSIONS
 
 FILE = "agents.toml"
@@ -70,7 +70,7 @@ class Adapter(BaseModel):
     * `tried`: the versions of `package` that Interlock's own tests were run with.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # a profile brings it in
 
     package: Text
     brings: Text | None = None
@@ -139,7 +139,7 @@ def load(home: str | None = None) -> dict[str, AgentProfile]:
     tables = _read(_OURS)
     for name, table in tables.items():
         table.setdefault("title", name)
-    registry = {} if home is None else acp_registry.profiles(home)
+    registry = _registered(home)
     tables |= {name: table for name, table in registry.items() if name not in tables and name not in RESERVED}
     path = os.path.join(home, FILE) if home else None
     faults: list[str] = []
@@ -160,6 +160,15 @@ def load(home: str | None = None) -> dict[str, AgentProfile]:
     if faults:
         raise ConfigParseError(f"{path or _OURS} cannot be used: {'; '.join(faults)}.", path=path, errors=faults)
     return {name: profile for name, profile in found.items() if profile is not None}
+
+
+def _registered(home: str | None) -> dict[str, Json]:
+    """The tables of the ACP registry. Few homes have a copy of it, and what reads it is slow to load."""
+    if home is None or not os.path.lexists(os.path.join(home, ACP_REGISTRY_FILE)):
+        return {}
+    from interlock.agents import acp_registry
+
+    return acp_registry.profiles(home)
 
 
 def _read(path: str) -> Json:

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from interlock.agents.acp_registry import NPM
 from interlock.agents.profiles import Adapter
 from interlock.model.json import Json
+from interlock.model.names import NPM
 
 # Where npm puts programs that are installed for everybody or for one user, and may not be on PATH.
 _PLACES_OF_NPM = (

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol
 
-from interlock.agents.acp_registry import NPM
 from interlock.agents.command import CommandAgent, HeadlessAgent
 from interlock.agents.profiles import FILE, AgentProfile, load
 from interlock.agents.programs import adapter_at, find
 from interlock.agents.session import Agent
 from interlock.errors import AgentError
 from interlock.model.json import Json
+from interlock.model.names import NPM
 from interlock.model.team import Member
 
 VERSION_SECONDS = 20.0
@@ -142,6 +142,18 @@ class AgentRegistry:
         profiles, ours = load(self._home), load()
         with ThreadPoolExecutor(max_workers=len(profiles)) as pool:
             return list(pool.map(lambda one: self._info(one, one.name in ours), profiles.values()))
+
+    def take(self, source: str) -> None:
+        """Keep a copy of the ACP registry at `source`, a file or an address, whose agents are known from now on.
+
+        Raises:
+            ConfigParseError: that is no registry; the copy that there was stays.
+            NotFound, InvalidRequest: it cannot be read from there.
+            StorageError: it cannot be kept.
+        """
+        from interlock.agents import acp_registry  # slow to load
+
+        acp_registry.take(self._home, source)
 
     def installed(self) -> list[str]:
         """The names of those that are installed; nothing is started.

@@ -52,7 +52,7 @@ class AgentVerbs(HomeBase):
         """
         if source is not None:
             self.need_person("take a registry of agents")
-            app.running.take_registry(self.path, source)
+            self._roster().take(source)
         return [one for one in self.agents() if one.info.listed]
 
     def check_agent(self, name: str, *, model: str | None = None) -> programs.registry.AgentSummary:

@@ -9,7 +9,6 @@ from shutil import rmtree
 
 from anyio import run as run_async
 
-from interlock.agents.acp_registry import take as take_registry
 from interlock.agents.profiles import AgentProfile as Profile
 from interlock.agents.registry import AgentInfo, AgentRegistry, AgentSummary, WhyIdle
 from interlock.core.tasks.find import find
@@ -54,7 +53,7 @@ __all__ = [
     "Stop", "TeamRunner", "Telemetry", "TracedCalls", "Trees", "Update", "WhyIdle", "abandoned", "browsers",
     "changes", "connected_run", "examine_home", "examine_team", "forgetting", "look",
     "merge_into", "merge_now", "place", "poll", "public_key", "remote_runs", "rmtree", "run_async", "subscribe",
-    "take_registry", "targets", "trees", "try_out", "unsubscribe", "verify_now", "words_of",
+    "targets", "trees", "try_out", "unsubscribe", "verify_now", "words_of",
 ]  # fmt: skip
 
 

@@ -10,6 +10,10 @@ from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
 from interlock.model.json import Json
 
 LEAD = "lead"
+ACP_REGISTRY_FILE = "acp-registry.json"
+"""The copy of the ACP registry in a home, where a person has taken one."""
+NPM = "npm:"
+"""What stands before the name of a package whose program is meant, whatever that is called."""
 LOGIN_FILE = "login.json"
 RECEIPT_KEY_FILE = "receipts.key"
 """In a home: the server elsewhere that is used in its place."""

@@ -28,6 +28,7 @@ from interlock.plan.schema import (
     PlanFile,
     Section,
     TaskSection,
+    descriptions,
     short,
 )
 
@@ -142,7 +143,7 @@ def _words(
     if kind in ("extra_forbidden", "missing"):
         section, name, around = section_at(place[:-1]), str(place[-1]), named(place[:-1])
         if kind == "missing":
-            what = str(section.model_fields[name].description)
+            what = descriptions(section)[name]
             return f"{around} has no `{name}:` ({what[0].lower()}{what[1:].rstrip('.')})"
         known = meant(section, name)
         hint = f'Did you mean "{known}"?' if known else f"There are: {', '.join(_names(section))}"

@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markdown_it import MarkdownIt
-
 from interlock.errors import PlanError
 from interlock.plan.detecting import Findings
 from interlock.plan.reading import parse
@@ -92,6 +90,8 @@ def correction(faults: Sequence[Mapping[str, Any]]) -> str:
 
 def extract(answer: str) -> str | None:
     """The plan in an answer: the last fenced block with tasks in it, or the answer itself where it is nothing else."""
+    from markdown_it import MarkdownIt  # slow to load, and most plans are nobody's proposal
+
     answer = answer[-ANSWER_CHARS:]
     fenced = [token.content for token in MarkdownIt().parse(answer) if token.type == "fence"]
     for text in (*reversed(fenced), answer):

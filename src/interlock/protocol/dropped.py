@@ -296,8 +296,7 @@ def apply_within(
     record(act, run, fields, source=source, applied=digest(fields))
     applied = apply(act, task, run, fields, run.member, verifier)
     waits = task.verifying is not None and task.verifying["process"] == verifier
-    outcome = RunResult.model_validate(fields).outcome
-    return AppliedResult(task.id, outcome, applied, task.state, task.run_id, task if waits else None)
+    return AppliedResult(task.id, fields["outcome"], applied, task.state, task.run_id, task if waits else None)
 
 
 def _at_work(workspace: Workspace, caller: Principal) -> list[tuple[Task, Run]]:

@@ -8,6 +8,7 @@ contract's words. `schema` is what we publish.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,7 +80,8 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 class ProtocolModel(BaseModel):
     """What all of them share: exact types, camelCase outside, unknown fields kept."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="allow", strict=True, frozen=True)
+    # Built when the first of its kind is read: few processes read any, and all start faster so.
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow", strict=True, frozen=True, defer_build=True)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as they travel: those that were given, and lists by their default."""
@@ -282,6 +284,8 @@ KnownEnvelope = Annotated[
 ]
 
 M = TypeVar("M", bound=ProtocolModel)
+_BUILDING = threading.Lock()
+"""Until release 2.14 of pydantic two threads that build one model at the same time may check by that of its parent."""
 
 
 def checked(data: Mapping[str, Any]) -> tuple[Envelope | None, list[FieldError]]:
@@ -293,6 +297,8 @@ def checked(data: Mapping[str, Any]) -> tuple[Envelope | None, list[FieldError]]
 
 def read(model: type[M], data: Mapping[str, Any]) -> tuple[M | None, list[FieldError]]:
     """(value, []) where `data` fits the model, else (null, every fault)."""
+    with _BUILDING:
+        model.model_rebuild()
     try:
         return model.model_validate(data), []
     except ValidationError as error:

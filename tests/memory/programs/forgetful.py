@@ -7,6 +7,7 @@ schemas (`forgetful_tools.json`): what it would refuse is refused. It keeps what
 never answers it, `SLOW_AT=TOOL`: after 1.2 seconds. `STAYS_DEAD=1`: once it has died it cannot be started again.
 """
 
+import gc
 import json
 import os
 import re
@@ -19,6 +20,9 @@ DATA = Path(sys.argv[1])
 DEAD = DATA.with_suffix(".dead")
 if os.environ.get("STAYS_DEAD") and DEAD.exists():
     sys.exit("it cannot be started any more")
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+import tests.lean_models  # noqa: E402, F401, I001 - before the library
 
 import jsonschema  # noqa: E402
 from mcp.server import MCPServer  # noqa: E402
@@ -142,3 +146,4 @@ if len(sys.argv) > 2:
     uvicorn.Server(config).run(sockets=[listening])
 else:
     server.run("stdio")
+    gc.freeze()

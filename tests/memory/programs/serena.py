@@ -1,7 +1,12 @@
 """A server with the tools of Serena's that are asked for here; its memories are the files of `.serena/memories`."""
 
+import gc
 import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+import tests.lean_models  # noqa: F401, I001 - before the library
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -27,3 +32,4 @@ def read_memory(memory_name: str) -> str:
 
 
 server.run("stdio")
+gc.freeze()

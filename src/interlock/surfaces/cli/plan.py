@@ -8,9 +8,9 @@ import shlex
 
 import click
 
-from interlock.app.planning import FirstPlan, in_order
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.model.driving import Update
+from interlock.model.plan import FirstPlan, in_order
 from interlock.model.program import program
 from interlock.model.text import count
 from interlock.surfaces.cli import words

@@ -34,7 +34,8 @@ from interlock.surfaces.http.types import (
 
 
 class StrictRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+    # Built when the first such request comes, in the thread of the event loop.
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True, defer_build=True)
 
     def given(self, *without: str) -> Json:
         """Return the fields that were given, but those named."""
