@@ -165,21 +165,27 @@ class Meter:
         plain = {"sslmode": "disable", "gssencmode": "disable"}  # so that it can be read here
         self.url = conninfo.make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1], **plain)
         self.statements = self.trips = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._begin(self._accept)
+
+    def _begin(self, work: Callable[..., None], *about: object) -> None:
+        thread = threading.Thread(target=work, args=about, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _accept(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError), self._listening:
             while True:
                 client, _ = self._listening.accept()
                 server = socket.socket(socket.AF_UNIX if isinstance(self._server, str) else socket.AF_INET)
                 server.connect(self._server)
                 asked = threading.Event()
-                threading.Thread(target=self._asks, args=(client, server, asked), daemon=True).start()
-                threading.Thread(target=self._answers, args=(server, client, asked), daemon=True).start()
+                self._begin(self._asks, client, server, asked)
+                self._begin(self._answers, server, client, asked)
 
     def _asks(self, client: socket.socket, server: socket.socket, asked: threading.Event) -> None:
         said, begun = b"", False
-        with suppress(OSError):
+        with suppress(OSError), client:
             while data := client.recv(65536):
                 said += data
                 while len(said) >= 5:
@@ -190,18 +196,23 @@ class Meter:
                     said, begun = said[length + begun :], True
                 asked.set()
                 server.sendall(data)
-        server.close()
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
 
     def _answers(self, server: socket.socket, client: socket.socket, asked: threading.Event) -> None:
-        with suppress(OSError):
+        with suppress(OSError), server:
             while data := server.recv(65536):
                 self.trips += asked.is_set()
                 asked.clear()
                 client.sendall(data)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let nobody in any more."""
-        self._listening.close()
+        """Let nobody in any more, and wait for those who are to leave."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
 
     def per(self, work: Callable[[], object], count: int) -> tuple[float, float]:
         """(statements, round trips) of one call of `work`."""
