@@ -209,7 +209,7 @@ def test_a_finished_workflow_that_comes_back_is_taken_up_by_its_agent(tmp_path: 
         "changes_requested",
         "approve",
     ]
-    team.acting("human", person=True).reject(task.id, "It is a market.")
+    team.acting("human", person=True).reject(task.id, reason="It is a market.")
     home.drive("plan-app")
     assert place.document.endswith("It is a shop.\nIt is a market.\n") and team.task(task.id).state == "review"
     team.acting("human", person=True).approve(task.id)

@@ -52,10 +52,9 @@ def head():
 class Work:
     """What is to be done about one prompt, and how far an honest agent gets with it."""
 
-    def __init__(self, prompt, session):
+    def __init__(self, prompt, cwd):
         self.prompt = prompt
-        # A new session knows nothing of the one before it: what it is not told, it cannot do.
-        self.known = os.path.join(STATE, "known-" + hashlib.sha256(session.encode()).hexdigest()[:16] + ".json")
+        self.known = os.path.join(STATE, "known-" + hashlib.sha256(cwd.encode()).hexdigest()[:16] + ".json")
         memory = json.loads(get(self.known) or "{}")
         self.review = "# Code review: " in prompt or '"earlier"' in prompt
         for name in ("story", "spec_folder", "story_id"):
@@ -299,7 +298,7 @@ class Agent:
         session = params["sessionId"]
         os.chdir(self.sessions[session])
         prompt = "".join(one.get("text", "") for one in params["prompt"])
-        work = Work(prompt, session)
+        work = Work(prompt, self.sessions[session])
         turn = work.turn()
         chance = random.Random(f"{SETTINGS['seed']}:{work.key}:{work.role}:{turn}")
         bad = chance.random() < SETTINGS["rate"]
