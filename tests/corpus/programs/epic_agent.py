@@ -52,9 +52,10 @@ def head():
 class Work:
     """What is to be done about one prompt, and how far an honest agent gets with it."""
 
-    def __init__(self, prompt, cwd):
+    def __init__(self, prompt, session):
         self.prompt = prompt
-        self.known = os.path.join(STATE, "known-" + hashlib.sha256(cwd.encode()).hexdigest()[:16] + ".json")
+        # A new session knows nothing of the one before it: what it is not told, it cannot do.
+        self.known = os.path.join(STATE, "known-" + hashlib.sha256(session.encode()).hexdigest()[:16] + ".json")
         memory = json.loads(get(self.known) or "{}")
         self.review = "# Code review: " in prompt or '"earlier"' in prompt
         for name in ("story", "spec_folder", "story_id"):
@@ -74,7 +75,7 @@ class Work:
         self.step = memory.get("step", "")
         if self.review and not self.key:
             found = re.findall(r"src/([\w-]+)\.py", prompt) + STORY.findall(prompt)
-            self.key = found[0] if found else "unknown"
+            self.key = next((one for one in found if one != "log"), "unknown")
         self.role = "review" if self.review else f"{memory.get('skill', '')}{self.step}"
 
     def turn(self):
@@ -298,7 +299,7 @@ class Agent:
         session = params["sessionId"]
         os.chdir(self.sessions[session])
         prompt = "".join(one.get("text", "") for one in params["prompt"])
-        work = Work(prompt, self.sessions[session])
+        work = Work(prompt, session)
         turn = work.turn()
         chance = random.Random(f"{SETTINGS['seed']}:{work.key}:{work.role}:{turn}")
         bad = chance.random() < SETTINGS["rate"]
