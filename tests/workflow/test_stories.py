@@ -471,6 +471,14 @@ def test_what_git_ignores_of_a_package_is_copied_and_what_it_does_not_know_is_re
     (root / ".gitignore").write_text("_bmad/\n")
     refused = place("run", "1.2", "--agent", agent)
     assert refused["message"].startswith(f"{SPRINT} is not committed"), refused
+    git("add", "_bmad-output")
+    assert place("run", "1.2", "--agent", agent)["message"] == refused["message"], "a worktree has no index of yours"
+    git("rm", "-rq", "--cached", "_bmad-output")
+    (root / ".gitignore").write_text("_bmad/\nsprint-status.yaml\n")
+    git("add", "-A")
+    git("commit", "-qm", "all but the list")
+    assert place("run", "1.1", "--agent", agent, "--unattended")["exit"] == 0, "the list alone is copied, too"
+    git("rm", "-rq", "--cached", "_bmad-output")
     (root / ".gitignore").write_text("_bmad/\n_bmad-output/\n")
     git("add", "-A")
     git("commit", "-qm", "y")

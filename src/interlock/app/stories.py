@@ -237,6 +237,7 @@ class StoryVerbs(RunVerbs):
             inventory, (), {**before, **swept}, package, name, (agent, tuple(command)), parallel=parallel, budget=budget
         )
         if not dry_run:
+            self._staged(plan, dry_run=True)  # What can be refused is refused before anything is taken up.
             with self.workspace(name).act(Principal(SYSTEM)) as act:
                 sweep.take_up(act, [find(act.rows, one.id) for one in found])
         return replace(self._staged(plan, dry_run=dry_run), only=(*begun, *swept))

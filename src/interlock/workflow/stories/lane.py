@@ -202,7 +202,9 @@ def copied(package: Package, stories: Sequence[PlannedStory]) -> list[str]:
     lists = {f"{one.folder}/{LISTED}" if one.folder else files.relative(root, sprint or root) for one in stories}
     there += sorted(one for one in lists if not any(one.startswith(f"{name}/") for name in found))
     for name in there:
-        if not git("ls-files", "--", name).text and git("check-ignore", "-q", name, ok=(0, 1, 128)).code != 0:
+        if git("check-ignore", "-q", name, ok=(0, 1, 128)).code == 0:
+            found.append(name)
+        elif not git("ls-tree", "HEAD", "--", name).text:
             raise InvalidRequest(
                 f"{name} is not committed, so a story's worktree would be without it. Commit it with what belongs to "
                 "it (the whole package, all that was planned), then start again.",
