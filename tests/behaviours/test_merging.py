@@ -376,11 +376,42 @@ def test_a_person_approves_after_a_look_at_the_diff_and_the_merge_is_done_there_
     assert place.team.diff("one").diff == patch
 
 
+def test_a_review_that_comes_back_says_why(place: Place, repository: Repository) -> None:
+    run = "{}echo $INTERLOCK_MEMBER >> story.txt"
+    tasks = {
+        name: {"run": run.format(rendezvous(place, name)), "assignee": name, "review": "human"} for name in TWO
+    }  # fmt: skip
+    stage(place, tasks, TWO, parallel=2)
+    place.drive(parallel=2)
+    first = place.team.questions()
+    assert all(one.again is None and one.text.endswith(")?") for one in first)
+    for name in TWO:
+        place.team.approve(name)
+    place.drive(parallel=2)
+    (again,) = place.team.questions()
+    why = "It conflicts with what others have done meanwhile, in: story.txt."
+    assert again.text.endswith(f"? Again, since it was approved but not merged: {why}"), again.text
+    assert again.again is not None and again.again["by"] == "human" and again.again["at"] < again.asked_at
+    (need,) = place.team.status().needs_me
+    assert why in need.text
+    assert place.team.approve(again.task_id).state == "done"
+
+
+def test_a_person_is_told_why_the_reviewer_did_not_decide(place: Place, repository: Repository) -> None:
+    rita = place.program("rita", "say('I cannot read this language.')")
+    stage(place, {"one": {"run": "touch a", "review": "rita"}}, {"ada": SHELL, "rita": rita})
+    place.drive()
+    (asked,) = place.team.questions()
+    assert asked.text.endswith("? rita gave no verdict in 4 tries. The last: it ended without a verdict"), asked.text
+
+
 def test_a_rejected_task_goes_on_in_its_worktree(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "echo 1 >> a", "review": "human"}})
     place.drive()
     place.team.reject("one", reason="once more")
     place.drive()
+    (asked,) = place.team.questions()
+    assert asked.text.endswith("? Again, after the changes you asked for: once more")
     assert place.team.approve("one").state == "done"
     assert repository.show("interlock/crew", "a").split() == ["1", "1"]
 

@@ -133,25 +133,32 @@ def test_drafts_in_several_boxes_and_the_place_in_one_stay_while_others_close(
 
 
 @pytest.mark.long
-def test_keys_meant_for_a_box_that_has_just_closed_are_no_shortcuts(place: Place, expect: Callable[..., Any]) -> None:
+def test_what_is_typed_on_when_its_question_closes_goes_into_the_box(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("paint", "bob")
-    first, other = asked(team, "one two")
+    first, second, other = asked(team, "one two three")
     page = place.visit("/projects/paint")
     expect(page.locator("[data-link]")).to_have_text("live")
-    page.locator(f"#r-{first.id}").focus()  # and nothing written yet
-    # As the box goes, the keys come: in the same moment, whatever the machine is busy with.
-    page.evaluate(
-        """() => new MutationObserver(() => {
-            if (document.activeElement !== document.body || window.pressed) return;
-            window.pressed = true;
-            for (const key of "route") document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
-        }).observe(document.querySelector(".needs"), {childList: true})"""
-    )
+    page.locator(f"#r-{first.id}").focus()
+    page.keyboard.type("Port 80")
     answer_at_a_terminal(place, team, first)
+    expect(page.locator("[data-role=question]")).to_have_count(2)
+    at = page.evaluate("scrollY")
+    page.keyboard.type("80, or / jot it")
+    kept = page.locator("[data-kept] textarea")
+    expect(kept).to_have_value("Port 8080, or / jot it")
+    expect(kept).to_be_focused()
+    assert page.evaluate("scrollY") == at, "a space scrolled nothing"
+    # The same where nothing was written yet; a box that nobody wrote in goes away by itself.
+    page.locator(f"#r-{second.id}").focus()
+    answer_at_a_terminal(place, team, second)
     expect(page.locator("[data-role=question]")).to_have_count(1)
-    page.wait_for_function("window.pressed")
-    assert page.evaluate("document.activeElement === document.body"), "`r` opened no other box"
+    page.keyboard.type("r n")
+    expect(page.locator("[data-kept] textarea:focus")).to_have_value("r n")
     expect(page.locator(f"#r-{other.id}")).to_have_value("")
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Escape")
+    expect(kept).to_have_count(1)
 
 
 @pytest.mark.long

@@ -91,6 +91,8 @@ def test_a_review_is_followed_up_where_it_is_recommended_and_what_was_deferred_i
     shown = place("sweep", "--agent", agent, "--dry-run")
     assert shown["new"] == [f"deferred-{deferred.removeprefix('task-')}"] and team.task(deferred).plan_key is None
     assert place("sweep", "task-1", "--agent", agent)["exit"] == 1
+    refused = place("sweep", "--agent", "no-such-program")
+    assert refused["exit"] and team.task(deferred).plan_key is None, "what is refused has taken nothing up"
     swept = place("sweep", "--agent", agent, "--unattended")
     assert swept["exit"] == 0, swept
     task = team.task(deferred)

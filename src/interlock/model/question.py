@@ -96,6 +96,12 @@ class Question:
         return list(self.data.get("changed_check") or ())
 
     @property
+    def again(self) -> Json | None:
+        """When and by whom the same work was decided before: at, by."""
+        found = self.data.get("again")
+        return found if isinstance(found, dict) else None
+
+    @property
     def choices(self) -> list[str]:
         """The options that are whole answers, which `changes: …` is not."""
         return [option for option in self.options if changes_asked(option) not in ("…", "...")]

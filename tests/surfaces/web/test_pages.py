@@ -235,6 +235,35 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
     assert "Nothing needs you" in browser.call("GET", "/projects/mixed").body.decode()
 
 
+def test_all_that_needs_a_person_can_be_reached_and_told_apart(browser: Client, home: Home) -> None:
+    home.create_project("morning", None)
+    team = home.team("morning")
+    team.spawn("ada")
+    for number in range(44):
+        id = team.create_task(f"Ask {number:02}").id
+        team.claim(id, by="ada")
+        team.ask(id, f"Red or blue for {number:02}?", by="ada")
+    for number in range(3):
+        id = team.create_task(f"Read {number}", review="human").id
+        team.claim(id, by="ada")
+        team.complete(id, by="ada")
+
+    def shown(query: str = "", path: str = "/projects/morning") -> tuple[set[str], str]:
+        html = browser.call("GET", path + query).body.decode()
+        return set(re.findall(r">((?:Ask|Read) \d+)</a> ·", html)), html
+
+    first, html = shown()
+    assert len(first) == 40 and "47 open items" in html and 'href="/projects/morning?offset=40">7 more</a>' in html
+    second, html = shown("?offset=40")
+    assert len(second) == 7 and not first & second and ">First</a>" in html
+    reviews, html = shown("?kind=reviews")
+    assert reviews == {"Read 0", "Read 1", "Read 2"} and "more</a>" not in html
+    assert re.search(r'href="/projects/morning\?kind=questions">Questions <span class="quiet">44</span>', html)
+    assert shown("?kind=failed&offset=900")[0] == first, "an address that leads nowhere shows all, from the beginning"
+    everywhere, html = shown(path="/")
+    assert len(everywhere) >= 40 and 'href="/projects/morning?offset=40">7 more</a>' in html
+
+
 def test_a_person_reads_letters_on_the_page_and_says_so(browser: Client, team: Team) -> None:
     assert "unread message" in browser.call("GET", BASE).body.decode()
     assert "not marked as read" in browser.call("GET", f"{BASE}/messages").body.decode()

@@ -79,6 +79,7 @@ def test_the_gist_is_the_first_line_that_says_something() -> None:
 
 def test_a_question_beside_its_task_does_not_name_it_again() -> None:
     assert asked("Approve TASK-2026-11-23-001 (Write (all) of it)?") == "Approve this work?"
+    assert asked("Approve TASK-2026-11-23-001 (One)? Again (why)?") == "Approve this work? Again (why)?"
     assert asked("TASK-2026-11-23-001 (It) failed permanently: no such file. Retry?") == "No such file. Retry?"
     assert asked("Which port?") == "Which port?"
 

@@ -21,9 +21,17 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.model.evidence import changed_check, row
 from interlock.model.names import HUMAN, check_text
-from interlock.model.question import APPROVE, CHANGES, FAILED, RETRY_OR_CANCEL, asking_for
+from interlock.model.question import (
+    APPROVE,
+    CHANGES,
+    FAILED,
+    RETRY_OR_CANCEL,
+    Question,
+    asking_for,
+    changes_asked,
+)
 from interlock.model.task import Task
-from interlock.model.text import named
+from interlock.model.text import gist, named
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -281,17 +289,37 @@ def done(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any]) -> N
 
 
 def ask_human(act: UnitOfWork, task: Task, doubt: str = "") -> None:
-    """Ask a person whether the task in review is good; `doubt` is what speaks against it."""
+    """Ask a person whether the task in review is good; `doubt` is what speaks against it, or why nobody else decides."""
     first, _, more = doubt.partition("\n\n")
+    last = _decided(act, task)
+    data: dict[str, Any] = {} if last is None else {"again": {"at": last.answered_at, "by": last.answered_by}}
+    if changed := changed_check(task.evidence):
+        data["changed_check"] = changed
     questions.put(
         act,
         task,
         "review",
-        " ".join(filter(None, (f"Approve {task.id} ({task.subject})?", first or _changed(task)))),
+        " ".join(filter(None, (f"Approve {task.id} ({task.subject})?", _again(task, last), first or _changed(task)))),
         options=[APPROVE, CHANGES],
         context="\n\n".join(filter(None, (task.output, more))) or None,
-        data={"changed_check": changed} if (changed := changed_check(task.evidence)) else None,
+        data=data or None,
     )
+
+
+def _decided(act: UnitOfWork, task: Task) -> Question | None:
+    """What was decided last about the work of the task, where it is asked about again."""
+    asked = [one for one in act.rows.questions.of_task(task.id) if one.kind in ("review", "merge")]
+    return next((one for one in reversed(asked) if one.state == "answered"), None)
+
+
+def _again(task: Task, last: Question | None) -> str:
+    """Why whoever has decided is asked again, in a sentence."""
+    if last is None:
+        return ""
+    if changes := changes_asked(last.answer or ""):
+        return f"Again, after the changes you asked for: {gist(changes)}"
+    unmerged = (task.worktree or {}).get("unmerged")
+    return f"Again, since it was approved but not merged: {gist(unmerged)}" if unmerged else ""
 
 
 def _changed(task: Task) -> str:

@@ -42,6 +42,7 @@ gives it up; the branch is kept."""
 RETURNS = 10
 """How often a merge that came to nothing is given back to the author, whatever lands meanwhile."""
 FINDINGS_CHARS = 8000
+REASON_CHARS = 500
 FILES_NAMED = 20
 
 FOREIGN = "Commits on {branch} that no task has made"
@@ -270,8 +271,9 @@ def answer(act: UnitOfWork, task: Task, text: str) -> None:
 def _back(act: UnitOfWork, task: Task, findings: str, changes: dict[str, Any], *, parted: str | None = None) -> None:
     known = task.worktree or {}
     worktree = {**known, "returned": int(known.get("returned") or 0) + 1, "parted": parted or known.get("parted")}
-    changes |= {"findings": findings[:FINDINGS_CHARS], "worktree": {**worktree, "update": True}}
     author, first = task.owner, findings.partition("\n")[0]
+    worktree |= {"unmerged": first[:REASON_CHARS], "update": True}
+    changes |= {"findings": findings[:FINDINGS_CHARS], "worktree": worktree}
     act.rows.tasks.add_log(task.id, act.at, act.name, f"Not merged: {first}")
     act.event("task.logged", task.id, text=f"Not merged: {first}")
     back_to_author(act, task, "could not be merged", changes, author_lives=author_lives(act, task))

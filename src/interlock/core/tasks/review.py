@@ -18,6 +18,7 @@ from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.model.text import gist
 from interlock.processes import ref
 from interlock.storage.ledger import Rows
 
@@ -58,7 +59,7 @@ def no_verdict(act: UnitOfWork, task: Task, reason: str, *, counts: bool = True)
     failures = _failures(act, task)
     if counts and failures > retries_of(act, task):
         act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
-        ask_human(act, task)
+        ask_human(act, task, f"{task.review} gave no verdict in {failures} tries. The last: {gist(reason)}")
         return
     retry_at = None
     if counts:
@@ -75,7 +76,7 @@ def abstain(act: UnitOfWork, task: Task, reason: str) -> None:
     act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
     act.rows.tasks.add_log(task.id, act.at, act.name, f"Cannot review it: {reason}")
     act.event("task.logged", task.id, text=f"Cannot review it: {reason}")
-    ask_human(act, task)
+    ask_human(act, task, f"{task.review} cannot judge it: {gist(reason)}")
 
 
 def author_lives(act: UnitOfWork, task: Task) -> bool:

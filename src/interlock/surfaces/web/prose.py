@@ -37,7 +37,7 @@ MARKED = re.compile(
     r"(?!\w|\.\w)"
 )
 """What Markdown sets apart in a line; a lone mark is part of a name or a pattern, as in `src/*_views.py`."""
-NAMED = re.compile(rf"^(?:Approve )?TASK-[\d-]+ \(.+\)(?:(\?)$|{FAILED})", re.DOTALL)
+NAMED = re.compile(rf"^(?:Approve )?TASK-[\d-]+ \(.+?\)(?:(\?)(?: |$)|{FAILED})", re.DOTALL)
 """How a question about a task begins: with the task's name, for those who see nothing else."""
 SAFE = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
 
@@ -104,7 +104,8 @@ def asked(text: str) -> str:
     found = NAMED.match(text)
     if found is None:
         return text
-    return "Approve this work?" if found[1] else text[found.end() :][:1].upper() + text[found.end() + 1 :]
+    rest = text[found.end() :]
+    return f"Approve this work? {rest}".rstrip() if found[1] else rest[:1].upper() + rest[1:]
 
 
 def line(text: str | None, length: int = 160) -> str:

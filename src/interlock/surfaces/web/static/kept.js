@@ -1,4 +1,4 @@
-// An answer that is being written when its question closes is not lost: it stays where the question was, to be copied.
+// An answer that is being written when its question closes is not lost: its box stays, and takes what is typed on.
 const WHY = "This question was closed before you sent your answer.";
 const ANSWER_CHARS = 80;
 const answers = new Map();
@@ -26,7 +26,8 @@ export function keepTyped(gone) {
 
 /** Show the words of `box` before `place`, and say why they were not taken. */
 export function keep(box, place, why = WHY) {
-  if (!box.value.trim() || !place) return;
+  const writing = document.activeElement === box;
+  if (!(writing || box.value.trim()) || !place) return;
   const note = document.createElement("section");
   note.className = "kept-words";
   note.dataset.kept = box.closest("[data-question]")?.dataset.question ?? "";
@@ -34,7 +35,6 @@ export function keep(box, place, why = WHY) {
   const said = document.createElement("p");
   said.textContent = sentence(why);
   const words = document.createElement("textarea");
-  words.readOnly = true;
   words.rows = 3;
   words.value = box.value;
   words.setAttribute("aria-label", "What you wrote");
@@ -44,7 +44,9 @@ export function keep(box, place, why = WHY) {
   away.textContent = "Put away";
   away.addEventListener("click", () => note.remove());
   note.append(said, words, away);
-  const writing = document.activeElement === box;
   place.before(note);
-  if (writing) words.focus(); // Else what is typed on would be taken for keys of the page.
+  if (!writing) return;
+  words.focus(); // Else what is typed on would be taken for keys of the page.
+  words.setSelectionRange(box.selectionStart, box.selectionEnd);
+  words.addEventListener("blur", () => words.value.trim() || note.remove());
 }

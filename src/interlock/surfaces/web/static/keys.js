@@ -22,7 +22,10 @@ export function listenForKeys() {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (performance.now() < deafUntil) return deaf();
+    if (performance.now() < deafUntil) {
+      if (event.key === " ") event.preventDefault(); // It would scroll the page.
+      return deaf();
+    }
     if (pressed(event.key, dialog)) event.preventDefault();
   });
 }

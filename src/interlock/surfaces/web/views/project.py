@@ -6,6 +6,7 @@ Each function builds one region.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -41,7 +42,15 @@ NEED_ACTIONS = {
 NAMES = ("ada", "ben", "cleo", "dora", "emil", "finn")
 """What new members are called, unless somebody says otherwise."""
 NEEDS_SHOWN = 40
-"""Needs of one project that are shown at once; more are counted."""
+"""Needs of one project that are shown at once."""
+NEED_KINDS = {"questions": "Questions", "failed": "Failed", "reviews": "Reviews", "stuck": "Stuck"}
+"""What a person does about a need decides its kind: answer, retry, read, or make room."""
+KIND_OF = {
+    **dict.fromkeys(("deadletter", "escalation"), "failed"),
+    **dict.fromkeys(("review", "merge"), "reviews"),
+    **dict.fromkeys(("blocked", "broken", "unclaimable", "stopped", "held"), "stuck"),
+}
+"""The kind of those that are no question."""
 
 COLUMN_WORDS = {
     "next": ("Next", "Nothing is waiting to start."),
@@ -95,38 +104,62 @@ def _needy(status: StatusReport) -> bool:
 
 
 def _group(page: PageContext, team: Team, status: StatusReport) -> Json:
-    """What needs a person in one project: questions with what it takes to answer them first, then the rest."""
-    questions: dict[str, list[Question]] = {}
-    for one in team.questions():
-        questions.setdefault(one.task_id, []).append(one)
-    needs: list[Json] = []
-    for need in folded(status.needs_me):
-        kind, asked = need.kind, questions.get(need.task_id)
-        answers = asked and kind in (asked[0].kind, QUESTION_NEEDS.get(asked[0].kind)) and not (need.count or 0) > 1
-        question = asked.pop(0) if asked and answers else None
-        entry: Json = {**need.as_dict(), "question": question, "task": None, "moves": [], "on": None}
-        if len(needs) < NEEDS_SHOWN:
-            try:
-                entry["task"] = task = team.task(need.task_id)
-            except TaskNotFound:
-                continue  # Deleted between two looks.
-            wanted = NEED_ACTIONS.get(kind, ())
-            useful = (action for action in actions_for(task, page.me) if action.verb in wanted)
-            entry["holds"] = len(task.blocks)
-            entry["moves"] = sorted(useful, key=lambda action: wanted.index(action.verb))
-            if kind == "broken":
-                entry["on"] = next((id for id in task.blocked_by if id in need.text), None)
-        needs.append(entry)
-    needs.sort(key=lambda one: one["question"] is None)
+    """What needs a person in one project: questions with what it takes to answer them first, then the rest. On the
+    project's own page a page at a time, and only of one kind where the address says so."""
+    found = _with_questions(team, folded(status.needs_me))
+    counts = Counter(kind_of(need) for need, _ in found)
+    kind = page.query.get("kind", "") if page.project else ""
+    kind = kind if counts[kind] else ""
+    some = sorted((one for one in found if kind in ("", kind_of(one[0]))), key=lambda one: one[1] is None)
+    offset = (page.number("offset") or 0) if page.project else 0
+    offset = offset if offset < len(some) else 0
+    over = offset + NEEDS_SHOWN
+    entries = (_entry(page, team, *one) for one in some[offset:over])
     return {
         "project": team.name,
-        "needs": needs[:NEEDS_SHOWN],
-        "more": len(needs) - NEEDS_SHOWN,
+        "needs": [one for one in entries if one is not None],
+        "total": len(found),
+        "kinds": {name: (words, counts[name]) for name, words in NEED_KINDS.items() if counts[name]},
+        "kind": kind,
+        "offset": offset,
+        "next": over if over < len(some) else None,
+        "left": len(some) - over,
         "unable": [cannot_work(one) for one in status.unable],
         "members": plain_members(team),
         "agents": page.home.installed_agents,
         "name": free_name(team),
     }
+
+
+def kind_of(need: Need) -> str:
+    """Which of `NEED_KINDS` it is."""
+    return KIND_OF.get(need.kind, "questions")
+
+
+def _with_questions(team: Team, needs: list[Need]) -> list[tuple[Need, Question | None]]:
+    """Each need with the question that it stands for, if any."""
+    questions: dict[str, list[Question]] = {}
+    for one in team.questions():
+        questions.setdefault(one.task_id, []).append(one)
+    found: list[tuple[Need, Question | None]] = []
+    for need in needs:
+        kind, asked = need.kind, questions.get(need.task_id)
+        answers = asked and kind in (asked[0].kind, QUESTION_NEEDS.get(asked[0].kind)) and not (need.count or 0) > 1
+        found.append((need, asked.pop(0) if asked and answers else None))
+    return found
+
+
+def _entry(page: PageContext, team: Team, need: Need, question: Question | None) -> Json | None:
+    """One need as it is shown; None where its task was deleted between two looks."""
+    try:
+        task = team.task(need.task_id)
+    except TaskNotFound:
+        return None
+    wanted = NEED_ACTIONS.get(need.kind, ())
+    useful = (action for action in actions_for(task, page.me) if action.verb in wanted)
+    moves = sorted(useful, key=lambda action: wanted.index(action.verb))
+    on = next((id for id in task.blocked_by if id in need.text), None) if need.kind == "broken" else None
+    return {**need.as_dict(), "question": question, "task": task, "holds": len(task.blocks), "moves": moves, "on": on}
 
 
 def free_name(team: Team) -> str:
@@ -439,10 +472,9 @@ def report(page: PageContext) -> Json:
 
 def _to_decide(team: Team, needs: list[Need]) -> list[Json]:
     """What waits for a person by what it takes: answers, then failures, then reviews; each with what it rests on."""
-    titles = {"deadletter": "Failed", "escalation": "Failed", "review": "Reviews"}
-    parts: dict[str, list[Need]] = {"Questions": [], "Failed": [], "Reviews": []}
+    parts: dict[str, list[Need]] = {words: [] for words in NEED_KINDS.values()}
     for need in needs:
-        parts[titles.get(need.kind, "Questions")].append(need)
+        parts[NEED_KINDS[kind_of(need)]].append(need)
     found = []
     for title, some in parts.items():
         rows = []
