@@ -56,7 +56,7 @@ def test_what_nobody_can_take_is_taken_by_an_agent_that_is_added_there(
 ) -> None:
     place.team("paint")
     agent = f"[painter]\ntitle = 'Painter'\nheadless = {json.dumps([sys.executable, '-c', 'print(2)', '{prompt}'])}\n"
-    Path(place.home.path, "agents.toml").write_text(f"{agent}[painter.headless_modes]\nask = []\n")
+    Path(place.home.path, "agents.toml").write_text(f"{agent}[painter.headless_modes]\nask = []\nworkspace = []\n")
     page = place.visit("/projects/paint")
     send(page, "Paint the bikeshed")
     expect(page).to_have_title(_begins("(1) "))
@@ -69,11 +69,14 @@ def test_what_nobody_can_take_is_taken_by_an_agent_that_is_added_there(
     page.get_by_role("button", name="Add an agent").click()
     expect(page.get_by_text("bob marley")).to_be_visible()  # why it is no name
     page.get_by_label("Name", exact=True).fill("bob")
+    expect(page.get_by_label("What it may do")).to_have_value("ask")
+    page.get_by_label("What it may do").select_option("changes files, asks for the rest")
     page.get_by_role("button", name="Add an agent").click()
     expect(page.get_by_text("bob is a member now.")).to_be_visible()
     expect(page.get_by_text("nobody can take this")).to_have_count(0)
     expect(page.get_by_text("Done").first).to_be_attached()
-    assert [one.agent for one in place.home.team("paint").members() if one.name == "bob"] == ["painter"]
+    (bob,) = [one for one in place.home.team("paint").members() if one.name == "bob"]
+    assert (bob.agent, bob.permissions) == ("painter", "workspace")
 
 
 @pytest.mark.long

@@ -289,7 +289,7 @@ def done(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any]) -> N
 
 
 def ask_human(act: UnitOfWork, task: Task, doubt: str = "") -> None:
-    """Ask a person whether the task in review is good; `doubt` is what speaks against it, or why nobody else decides."""
+    """Ask a person whether the task in review is good; `doubt`: what speaks against it, or why nobody else decides."""
     first, _, more = doubt.partition("\n\n")
     last = _decided(act, task)
     data: dict[str, Any] = {} if last is None else {"again": {"at": last.answered_at, "by": last.answered_by}}

@@ -111,7 +111,9 @@ def member(page: PageContext, form: Form) -> None:
     """Add a member that an agent drives; `interlock up` gives it work at once."""
     if not form.get("agent"):
         raise InvalidRequest("Choose the agent that drives it.", field="agent")
-    made = page.acting.spawn(form.get("name", "").strip(), agent=form["agent"])
+    # A command is run as it stands: nobody is asked.
+    permissions = None if form["agent"] == "shell" else form.get("permissions") or None
+    made = page.acting.spawn(form.get("name", "").strip(), agent=form["agent"], permissions=permissions)
     page.told = f"{made.name} is a member now."
 
 

@@ -35,6 +35,13 @@ STATE_WORDS = {
     "deleted": "Deleted",
 }
 """What people call the states of a task."""
+PERMISSION_WORDS = {
+    "ask": "asks before everything",
+    "workspace": "changes files, asks for the rest",
+    "read-only": "only reads",
+    "unattended": "changes files, asks nobody",
+}
+"""What an agent may do, for who adds one."""
 
 
 class PageContext:
@@ -102,6 +109,10 @@ class PageContext:
 
     def named(self, name: str) -> Team:
         return self.context.team(name)
+
+    def permits(self, project: str) -> str:
+        """Return what members of a project may do where nothing else is said."""
+        return str(self.named(project).setting("permissions")[0])
 
     @cached_property
     def status(self) -> StatusReport:

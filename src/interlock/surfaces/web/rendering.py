@@ -27,7 +27,7 @@ from interlock.model.json import Json
 from interlock.model.report import beside_git
 from interlock.model.workflow import place_of, spoken
 from interlock.surfaces.web import event_text
-from interlock.surfaces.web.page_context import STATE_WORDS, PageContext
+from interlock.surfaces.web.page_context import PERMISSION_WORDS, STATE_WORDS, PageContext
 from interlock.surfaces.web.prose import asked, gist, line, prose, seen, terminal, verbatim
 from interlock.surfaces.web.region_changes import MANIPULATION, SentRegions, ageless
 
@@ -187,7 +187,7 @@ def _environment() -> Environment:
         # What a task's output says before its question: why it is blocked, say.
         before_question=lambda task, question: leading_to(task.output, question.text),
     )  # fmt: skip
-    environment.globals.update(count=text.count)
+    environment.globals.update(count=text.count, permission_words=PERMISSION_WORDS)
     return environment
 
 
