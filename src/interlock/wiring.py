@@ -14,7 +14,7 @@ from interlock.app.team import Team
 from interlock.clock import Clock, SystemClock
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError, ConfigParseError, InvalidRequest
-from interlock.model.names import LOGIN_FILE
+from interlock.model.names import LOGIN_FILE, WORK
 from interlock.model.program import program
 from interlock.model.team import Member
 from interlock.processes import ancestry
@@ -121,7 +121,7 @@ def work(
         own.need_person("work for a team")
         shared = next(one.value for one in own.settings() if one.name == "machine_parallel")
     options = WorkerOptions(
-        directory=os.path.join(place, "work"), name=name, labels=labels, members=members, parallel=parallel,
+        directory=os.path.join(place, WORK), name=name, labels=labels, members=members, parallel=parallel,
         shared_parallel=shared, beat=beat,
     )  # fmt: skip
     hire = partial(executor_for, home=place)

@@ -11,19 +11,25 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 
-from interlock.app import service
+from interlock.app import server_lock, service
+from interlock.app.agents import CHECKED
 from interlock.app.home import SETTINGS_FILE, Home
 from interlock.app.joining import joined_directories, leave
+from interlock.app.projects import PROJECTS
 from interlock.app.stopping import running_members
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.gitwork.git import Git
-from interlock.model.names import JOINED, LOGIN_FILE, RECEIPT_KEY_FILE
+from interlock.model.names import ACP_REGISTRY_FILE, JOINED, LOGIN_FILE, RECEIPT_KEY_FILE, WORK
+from interlock.runner import notifications, telemetry, web_push
 
 OURS = (
-    "token", "tokens.json", LOGIN_FILE, RECEIPT_KEY_FILE, SETTINGS_FILE, "agents.toml", JOINED, "memory", "stories",
+    "token", "tokens.json", LOGIN_FILE, RECEIPT_KEY_FILE, SETTINGS_FILE, "agents.toml", CHECKED, ACP_REGISTRY_FILE,
+    JOINED, "memory", "stories", "imports", notifications.FILE, web_push.FILE, telemetry.FILE, server_lock.OPENER,
     ".*.lock", service.LOG_FILE,
 )  # fmt: skip
 """What Interlock makes in a home beside `teams`."""
+WORKPLACES = (PROJECTS, WORK)
+"""What Interlock makes there for the work of others: projects without a directory of their own, clones of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Leftovers:
         paths: files and directories of the home; `teams` are in them.
         joined: directories whose agent programs have our hooks.
         branches: of each repository, the branches with the work of its teams; they stay.
+        workplaces: directories of the home in which work may be that is nowhere else; they stay.
         others: what in the home is not ours; it stays.
     """
 
@@ -42,6 +49,7 @@ class Leftovers:
     paths: tuple[str, ...]
     joined: tuple[str, ...]
     branches: dict[str, list[str]]
+    workplaces: tuple[str, ...]
     others: tuple[str, ...]
 
 
@@ -68,12 +76,14 @@ def leftovers(home: Home) -> Leftovers:
     with suppress(Conflict):  # A service of that name that is somebody else's stays.
         ours |= {found.file for found in [service.status(home)] if found.installed}
     with suppress(OSError):
-        others = sorted(os.path.join(home.path, name) for name in os.listdir(home.path))
+        there = sorted(os.path.join(home.path, name) for name in os.listdir(home.path))
+        stays = tuple(path for path in there if path not in ours)
+        work = tuple(path for path in stays if os.path.basename(path) in WORKPLACES)
         return Leftovers(
-            home.path, tuple(teams), tuple(sorted(ours)), tuple(joined_directories(home)), branches,
-            tuple(path for path in others if path not in ours),
+            home.path, tuple(teams), tuple(sorted(ours)), tuple(joined_directories(home)), branches, work,
+            tuple(path for path in stays if path not in work),
         )  # fmt: skip
-    return Leftovers(home.path, (), (), (), {}, ())
+    return Leftovers(home.path, (), (), (), {}, (), ())
 
 
 def remove_everything(home: Home, found: Leftovers) -> None:

@@ -68,13 +68,27 @@ def test_uninstall_tells_what_it_removes_and_leaves_what_is_not_ours(interlock: 
     assert interlock("config", "set", "hold_time", "60").code == 0
     (home / "teams" / "foreign").mkdir()
     (home / "other.txt").write_text("another program's")
+    for name in (
+        "push.json",
+        "notices.json",
+        "telemetry.json",
+        "acp-registry.json",
+        "agents-checked.json",
+        "open.html",
+    ):
+        (home / name).write_text("{}")
+    for name in ("imports", "work", "projects"):
+        (home / name).mkdir()
+        (home / name / "inside").touch()
     asked = interlock("uninstall")
     assert (
         asked.code == 1 and "1 team: crew" in asked.err and "Add --yes" in asked.err and (home / "teams/crew").exists()
     )
     said = interlock("uninstall", "--yes").out
     assert f"not ours: {home}/other.txt" in said and "pipx uninstall interlock-agents" in said
-    assert sorted(path.name for path in home.rglob("*")) == ["foreign", "other.txt", "teams"]
+    assert f"work may be in it: {home}/projects" in said and f"work may be in it: {home}/work" in said
+    kept = {path.relative_to(home).as_posix() for path in home.rglob("*")}
+    assert kept == {"other.txt", "teams", "teams/foreign", "projects", "projects/inside", "work", "work/inside"}
     assert (here / "plan.yaml").exists()
     assert interlock("uninstall", "--yes").code == 0
 

@@ -316,6 +316,7 @@ def test_a_plan_is_found_where_it_is_not_named_or_misspelt(interlock: Interlock,
     (here / "plan.yaml").write_text("team: tiny\nmembers: {eve: {agent: shell}}\ntasks:\n  one: {run: 'true'}\n")
     assert "Did you mean plan.yaml?" in interlock("run", "plan.yml").err
     assert "Did you mean `interlock plan check plan.yaml`?" in interlock("plan", "chekc", "plan.yaml").err
+    assert interlock("plan", "check").out == interlock("plan", "check", "plan.yaml").out != ""
     assert interlock("run").code == 0 and interlock("status").out.startswith("tiny")
 
 

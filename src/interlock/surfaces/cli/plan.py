@@ -16,6 +16,8 @@ from interlock.model.text import count
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
+PLAN = "plan.yaml"
+"""The plan of a directory, where none is named."""
 FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup", "missing")
 AGENT = click.option(
     "--agent", metavar="A", help="Who proposes: claude, codex, …, or a program with its arguments [default: one found]."
@@ -70,7 +72,7 @@ def _git(found: FirstPlan) -> str:
 
 
 @verb("plan", example='interlock plan "Give every command a --json option" -o json.yaml')
-@click.argument("goal", required=False, metavar='"GOAL" | check PLAN.yaml')
+@click.argument("goal", required=False, metavar='"GOAL" | check [PLAN.yaml]')
 @click.argument("file", required=False, metavar="")
 @click.option(
     "-o", "--output", metavar="PLAN.yaml", type=click.Path(), help="Where to write the plan [default: stdout]."
@@ -82,22 +84,22 @@ def plan(
 ) -> int | None:
     """Have an installed agent propose a plan for GOAL, check a plan, or print with --schema the plan schema.
 
-    `interlock plan check PLAN.yaml` names every fault as FILE:LINE: message; exit code 0 if there is none, else 1.
+    `interlock plan check [PLAN.yaml]` names every fault as FILE:LINE: message; exit code 0 if there is none, else 1.
 
     The agent looks at this directory and answers; what it proposes is checked, and shown. Nothing is started.
     """
     if schema:
         click.echo(json.dumps(call.home.plan_schema(), indent=2))
         return None
-    if goal == "check" and file is not None:
-        return _check(call, file)
+    if goal == "check":
+        return _check(call, file or PLAN)
     if file is not None and os.path.isfile(file):
         raise click.UsageError(f"Did you mean `interlock plan check {shlex.quote(file)}`?")
     if file is not None:
         raise click.UsageError(f'Put the goal in quotes: interlock plan "{goal} {file} …"')
     if goal is None:
         raise click.UsageError('Say a "GOAL", or --schema.')
-    path = os.path.abspath(output or "plan.yaml")
+    path = os.path.abspath(output or PLAN)
     if output is not None and os.path.lexists(path):
         raise Conflict(f"{path} exists already. Name another file; nothing was asked.", path=path)
     text = propose(call, goal, agent, path)

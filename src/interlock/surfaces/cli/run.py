@@ -29,10 +29,9 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.caller import choose_team
-from interlock.surfaces.cli.plan import AGENT, is_goal, propose, run_line, shown, write
+from interlock.surfaces.cli.plan import AGENT, PLAN, is_goal, propose, run_line, shown, write
 from interlock.surfaces.cli.question import answer_questions
 
-PLAN = "plan.yaml"
 HINT = "Ctrl-C: finish current tasks and stop. Twice: stop now."
 WATCHING = "already running in another process; watching (Ctrl-C detaches)"
 LEFT = "no longer watching"

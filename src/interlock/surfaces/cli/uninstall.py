@@ -37,6 +37,7 @@ def uninstall(call: Call, yes: bool) -> int:
     for repository, branches in found.branches.items():
         lines += [f"Work is on branches of {words.clean(repository)}. Delete those you do not need:",
                   *(f"  git -C {shlex.quote(repository)} branch -D {name}" for name in branches)]  # fmt: skip
+    lines += [f"left as it is, work may be in it: {words.clean(path)}" for path in found.workplaces]
     lines += [f"left as it is, not ours: {words.clean(path)}" for path in found.others]
     call.answer(found, [*lines, "The program: pipx uninstall interlock-agents (or uv tool uninstall, pip uninstall)"])
     return 0
