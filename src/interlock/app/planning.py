@@ -127,7 +127,7 @@ def examined(
             executor_for(as_member(planned))
         except AgentError as error:
             others.append((planned.line, error))
-    notes = team.notes + preflight.notes(found, isolated=bool(apart))
+    notes = team.notes + (preflight.notes(found, isolated=bool(apart)) if sound else ())
     if apart or (apart is None and found.isolation == "worktree" and os.path.isdir(found.workdir)):
         own = os.path.join(found.workdir, "interlock.toml")
         try:
@@ -137,7 +137,9 @@ def examined(
             others.append((found.lines.get("isolation"), error))
     notes += preflight.examine(found, faults, isolated=apart, timeout=timeout)
     if faults or others:
-        raise _refusal(faults, others, sound)
+        error = _refusal(faults, others, sound)
+        error.details["notes"] = list(notes)
+        raise error
     decided = replace(found, isolation="worktree" if apart else "none")
     return ExaminedPlan(decided, whole_digest(found), team, notes)
 

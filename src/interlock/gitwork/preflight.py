@@ -25,6 +25,7 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float
     there yet, so with one only what it cannot fix is judged.
     """
     search = os.environ.get("PATH", os.defpath)
+    there = os.path.isdir(plan.workdir)  # Else that is what is wrong, and it has been said.
     top = checkout_of(plan.workdir) if isolated else None
     if isolated is False:
         for name in ("setup", "copy"):
@@ -48,7 +49,7 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float
         if (broken := _syntax(words)) is not None:
             faults.add(line, f"{name}: a shell does not understand `{command}`: {broken}")
             continue
-        if name == "setup":
+        if name == "setup" or not there:
             continue
         astray = elsewhere(command, plan.workdir, top=top, search=search) if top is not None else None
         if astray is not None:
@@ -62,7 +63,7 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool | None, timeout: float
                 add(name, line, f"{name}: {refused}")
             elif os.path.exists(os.path.join(plan.workdir, words[0])):  # Else an earlier task may make it.
                 add("run", line, f"{name}: {refused}")
-    for member in plan.members.values():
+    for member in plan.members.values() if there else ():
         if member.command and (refused := _refusal(plan, member.command[0], search)):
             doubtful.append(f"{faults.path}:{member.line}: agent of {member.name}: {refused}")
         elif member.command and isolated and _is_left_behind(plan, member.command[0], timeout):

@@ -299,9 +299,13 @@ def test_programs_that_cannot_start_are_faults_and_files_of_the_project_are_name
         "tasks:\n  one: {subject: One, verify: ./check.sh}\n  two: {run: pytst -q, verify: pytst -q}\n"
     )
     found = interlock("plan", "check", "plan.yaml")
-    assert found.out == (
-        "plan.yaml:6: verify: the program 'pytst' was not found: install it, or check its spelling and PATH.\n"
+    first, *more = found.out.splitlines()
+    assert (
+        first == "plan.yaml:6: verify: the program 'pytst' was not found: install it, or check its spelling and PATH."
     )
+    assert [one.split(": the program")[0] for one in more] == [
+        "plan.yaml:5: verify", "plan.yaml:6: run", "plan.yaml:2: agent of ada",
+    ], "what it warns of is not hidden by what is wrong"  # fmt: skip
     plan.write_text(plan.read_text().replace("verify: pytst -q", "verify: ls").replace("pytst", "ls"))
     found = interlock("plan", "check", "plan.yaml")
     for line, who, name in ((5, "verify", "check.sh"), (2, "agent of ada", "agent.sh")):

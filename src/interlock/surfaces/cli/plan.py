@@ -121,9 +121,11 @@ def _check(call: Call, file: str) -> int:
         notes = list(call.home.check_plan(file, team=call.asked.team))
     except InterlockError as error:
         faults = list(error.details.get("errors") or [{"path": file, "line": None, "message": error.message}])
+        notes = list(error.details.get("notes") or ())
     lines = [f"{file}:{fault['line'] or 1}: {words.clean(fault['message'])}" for fault in faults]
     warned = f", {count(len(notes), 'warning')}" if notes else ""
-    call.answer({"path": file, "errors": faults, "notes": notes}, lines or [*notes, f"{file}: no errors{warned}"])
+    end = [] if lines else [f"{file}: no errors{warned}"]
+    call.answer({"path": file, "errors": faults, "notes": notes}, [*lines, *notes, *end])
     return 1 if faults else 0
 
 
