@@ -124,8 +124,8 @@ constraints: $(STAMP) ## pin what CI installs into constraints.txt, from pyproje
 reference: $(STAMP) ## write docs/reference/ from the code
 	@$(BIN)/python scripts/reference.py
 
-picture: $(STAMP) ## draw the demo's terminal into docs/pictures/
-	@$(BIN)/python scripts/terminal_picture.py --moment "ben starts again" --tail 3 \
+picture: $(STAMP) ## draw the demo's terminal, as it moves, into docs/pictures/
+	@$(BIN)/python scripts/terminal_picture.py --moving --moment "ben starts again" \
 	  docs/pictures/demo.svg $(BIN)/interlock demo
 
 screenshots: $(STAMP) ## take the pictures of the page that the documentation shows

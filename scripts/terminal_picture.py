@@ -1,9 +1,10 @@
-"""Runs a command in a terminal of its own and draws what stood there as SVG: one moment of it, and its last lines.
+"""Runs a command in a terminal of its own and draws what stood there as SVG: as it moved, or one moment of it.
 
-usage: terminal_picture.py [--moment TEXT] [--tail LINES] PICTURE.svg COMMAND [ARGUMENT …]
+usage: terminal_picture.py [--moment TEXT] [--tail LINES] [--moving] PICTURE.svg COMMAND [ARGUMENT …]
 
 --moment chooses the first screen that shows TEXT; what was drawn over later is not lost that way. Without it, the last
-screen is drawn. Names that differ from run to run (temporary directories, where Python lies) are evened out, so the
+screen is drawn. --moving draws every screen, each as long as it stood there, over and over; whoever wants no movement
+sees the moment. Names that differ from run to run (temporary directories, where Python lies) are evened out, so the
 picture of the same program looks the same wherever it is drawn. Nothing is loaded from elsewhere, neither now nor by
 whoever looks at the picture.
 """
@@ -11,17 +12,24 @@ whoever looks at the picture.
 from __future__ import annotations
 
 import argparse
-import io
+import codecs
+import fcntl
 import os
 import pty
 import re
+import struct
+import subprocess
 import sys
+import termios
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
 COLUMNS, LINES = 108, 44
+HOLD, LONGEST = 5.0, 1.5
+"""Seconds for which the last screen of a moving picture stands, and for which any other one does at most."""
 
 # A screen is about to be drawn over where the cursor is moved up.
 REWIND = re.compile(r"\r?(?:\x1b\[2K|\x1b\[\d*A)*\x1b\[\d*A(?:\x1b\[2K)*")
@@ -72,44 +80,73 @@ class Look:
         return look
 
 
-def record(command: list[str]) -> tuple[str, int]:
-    """Everything that `command` printed to its terminal, and its exit code."""
-    import fcntl
-    import struct
-    import termios
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a command printed, its exit code, and after how many seconds so many characters were there."""
 
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ.update(TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(LINES))
-        os.environ.pop("NO_COLOR", None)
-        try:
-            os.execvp(command[0], command)
-        finally:
-            os._exit(127)
+    output: str
+    code: int
+    arrivals: tuple[tuple[int, float], ...]
+
+    def reached(self, place: int) -> float:
+        """When that character was there."""
+        return next((seconds for length, seconds in self.arrivals if length >= place), self.arrivals[-1][1])
+
+
+def record(command: list[str]) -> Recording:
+    """Everything that `command` printed to its terminal."""
+    terminal, end = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    output = io.BytesIO()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+    program = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment, start_new_session=True)
+    os.close(end)
+    reading, output, arrivals = codecs.getincrementaldecoder("utf-8")("replace"), "", [(0, 0.0)]
+    began = time.monotonic()
     try:
         while block := os.read(terminal, 65536):
-            output.write(block)
+            output += reading.decode(block).replace("\r\n", "\n")
+            arrivals.append((len(output), time.monotonic() - began))
     except OSError:
         pass  # Linux ends a terminal's output so
     os.close(terminal)
-    return output.getvalue().decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return Recording(output, program.wait(), tuple(arrivals))
 
 
-def screens(output: str) -> list[list[str]]:
-    """What stood on the screen, each time before something was drawn over and at the end."""
+def screens(output: str) -> list[tuple[int, list[str]]]:
+    """What stood on the screen, each time before something was drawn over and at the end, with the number of characters
+    that were there by then."""
     lines: list[str] = [""]
-    found: list[list[str]] = []
+    found: list[tuple[int, list[str]]] = []
     place = 0
-    text = output.replace("\r\n", "\n")
-    for rewind in REWIND.finditer(text):
-        lines = _written(lines, text[place : rewind.start()])
-        found.append(lines)
+    for rewind in REWIND.finditer(output):
+        lines = _written(lines, output[place : rewind.start()])
+        found.append((rewind.start(), lines))
         up = sum(int(number or 1) for number in re.findall(r"\x1b\[(\d*)A", rewind[0]))
         lines = [*lines[: max(0, len(lines) - 1 - up)], ""]
         place = rewind.end()
-    return [*found, _written(lines, text[place:])]
+    return [*found, (len(output), _written(lines, output[place:]))]
+
+
+def frames(recording: Recording, head: list[str]) -> list[tuple[float, list[str]]]:
+    """(seconds, lines below `head`) of what is to be seen; what differs by a clock alone is the same."""
+    found: list[tuple[float, list[str]]] = []
+    known: list[str] = []
+    before = 0.0
+    for place, lines in screens(recording.output):
+        said, now = [worded(line) for line in lines], recording.reached(place)
+        if found:
+            # A screen stands until the next one is drawn.
+            found[-1] = (found[-1][0] + now - before, found[-1][1])
+        if said != known:
+            found.append((0.0, [*head, *_trimmed(lines)]))
+        known, before = said, now
+    return [*((min(seconds, LONGEST), lines) for seconds, lines in found[:-1]), (HOLD, found[-1][1])]
+
+
+def worded(line: str) -> str:
+    """The words of a line: no colours, no numbers, no room."""
+    return " ".join(re.sub(r"\d+", "#", STYLE.sub("", evened(line))).split())
 
 
 def _written(lines: list[str], text: str) -> list[str]:
@@ -123,7 +160,7 @@ def choose(output: str, moment: str | None, tail: int) -> list[str]:
     Raises:
         ValueError: nothing showed `moment`.
     """
-    every = screens(output)
+    every = [lines for _, lines in screens(output)]
     last = _trimmed(every[-1])
     if moment is None:
         return last
@@ -161,23 +198,66 @@ def stretches(line: str) -> Iterator[tuple[int, str, Look]]:
 
 def draw(lines: list[str], title: str) -> str:
     """The lines, with their colours, in a window with a title."""
+    return _window([_row(row, line) for row, line in enumerate(lines)], len(lines), title)
+
+
+def draw_moving(shown: list[tuple[float, list[str]]], still: list[str], title: str) -> str:
+    """The screens one after the other, over and over; `still` is what stands where nothing moves."""
+    whole, height = sum(seconds for seconds, _ in shown), max(len(still), *(len(lines) for _, lines in shown))
+    parts: list[str] = []
+    style: list[str] = []
+    for row in range(height):
+        standing = still[row] if row < len(still) else ""
+        stretch: list[tuple[float, float, str]] = []
+        at = 0.0
+        for seconds, lines in shown:
+            line, end = lines[row] if row < len(lines) else "", at + seconds
+            if stretch and stretch[-1][2] == line:
+                stretch[-1] = (stretch[-1][0], end, line)
+            else:
+                stretch.append((at, end, line))
+            at = end
+        seen = {line for _, _, line in stretch}
+        for begin, end, line in [*stretch, *([(0.0, 0.0, standing)] if standing not in seen else [])]:
+            drawn = _row(row, line)
+            if drawn and (begin, end) != (0.0, whole):
+                name = f"r{len(style)}"
+                style.append(_times(name, 100 * begin / whole, 100 * end / whole))
+                # Which of several alike stands does not matter, so all of them do.
+                hidden = "" if line == standing else ' visibility="hidden"'
+                drawn = f'<g style="animation-name:{name}"{hidden}>{drawn}</g>'
+            parts.append(drawn)
+    style.append(f"g{{animation:{whole:.1f}s step-end infinite}}@media(prefers-reduced-motion){{g{{animation:none}}}}")
+    return _window(parts, height, title, "".join(style))
+
+
+def _times(name: str, begin: float, end: float) -> str:
+    """Key frames that show something between two percentages."""
+    before = "" if begin <= 0 else "0%{visibility:hidden}"
+    after = "" if end >= 100 else f"{end:.2f}%{{visibility:hidden}}"
+    return f"@keyframes {name}{{{before}{begin:.2f}%{{visibility:visible}}{after}}}"
+
+
+def _row(row: int, line: str) -> str:
+    baseline = BAR + MARGIN + row * LINE_HEIGHT
+    return "\n".join(_stretch(column, text, look, baseline) for column, text, look in stretches(evened(line)))
+
+
+def _window(parts: list[str], rows: int, title: str, style: str = "") -> str:
     width = COLUMNS * CELL_WIDTH + 2 * MARGIN
-    height = BAR + len(lines) * LINE_HEIGHT + 2 * MARGIN - 8
-    parts = [
+    height = BAR + rows * LINE_HEIGHT + 2 * MARGIN - 8
+    head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" role="img" aria-label="{escape(title)}">',
         f"<style>text{{font:{FONT_SIZE}px {FONT};fill:{TEXT};white-space:pre}}.b{{font-weight:700}}"
-        f".d{{fill:{DIM}}}.t{{fill:{TITLE}}}</style>",
+        f".d{{fill:{DIM}}}.t{{fill:{TITLE}}}{style}</style>",
         f'<rect x=".5" y=".5" width="{width - 1:g}" height="{height - 1:g}" rx="10" fill="{BACKGROUND}" '
         f'stroke="{FRAME}"/>',
         *(f'<circle cx="{24 + 20 * n}" cy="20" r="6" fill="{c}"/>'
           for n, c in enumerate(("#ff5f57", "#febc2e", "#28c840"))),
         f'<text class="t" x="{width / 2:g}" y="24" text-anchor="middle">{escape(title)}</text>',
     ]  # fmt: skip
-    for row, line in enumerate(lines):
-        baseline = BAR + MARGIN + row * LINE_HEIGHT
-        parts += [_stretch(column, text, look, baseline) for column, text, look in stretches(evened(line))]
-    return "\n".join([*parts, "</svg>", ""])
+    return "\n".join([*head, *filter(None, parts), "</svg>", ""])
 
 
 def _stretch(column: int, text: str, look: Look, baseline: float) -> str:
@@ -211,18 +291,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("picture", metavar="PICTURE.svg")
     parser.add_argument("--moment", metavar="TEXT")
     parser.add_argument("--tail", metavar="LINES", type=int, default=0)
+    parser.add_argument("--moving", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args(arguments)
     if not asked.command:
         parser.error("say which command to run")
-    output, code = record(asked.command)
-    if code:
-        print(f"{' '.join(asked.command)} ended with {code}:\n{output}", file=sys.stderr)
+    found = record(asked.command)
+    if found.code:
+        print(f"{' '.join(asked.command)} ended with {found.code}:\n{found.output}", file=sys.stderr)
         return 1
     name = " ".join([Path(asked.command[0]).name, *asked.command[1:]])
-    lines = [f"\x1b[32m$\x1b[0m \x1b[1m{name}\x1b[0m", *choose(output, asked.moment, asked.tail)]
+    head = [f"\x1b[32m$\x1b[0m \x1b[1m{name}\x1b[0m"]
+    still = [*head, *choose(found.output, asked.moment, asked.tail)]
+    drawn = draw_moving(frames(found, head), still, name) if asked.moving else draw(still, name)
     Path(asked.picture).parent.mkdir(parents=True, exist_ok=True)
-    Path(asked.picture).write_text(draw(lines, name), encoding="utf-8")
+    Path(asked.picture).write_text(drawn, encoding="utf-8")
     print(f"wrote {asked.picture}")
     return 0
 

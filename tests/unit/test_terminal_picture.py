@@ -9,11 +9,11 @@ import pytest
 from scripts import terminal_picture as picture
 
 UP = "\r\x1b[2K\x1b[1A\x1b[2K"
-OUTPUT = f"before\r\n\x1b[32mone\x1b[0m of 2\r\nhint{UP}two of 2\r\nhint{UP}after\r\n"
+OUTPUT = f"before\n\x1b[32mone\x1b[0m of 2\nhint{UP}two of 2\nhint{UP}after\n"
 
 
 def test_every_screen_that_was_drawn_over_is_seen() -> None:
-    assert [picture.STYLE.sub("", "|".join(screen)) for screen in picture.screens(OUTPUT)] == [
+    assert [picture.STYLE.sub("", "|".join(screen)) for _, screen in picture.screens(OUTPUT)] == [
         "before|one of 2|hint",
         "before|two of 2|hint",
         "before|after|",

@@ -137,9 +137,9 @@ def examined(
             others.append((found.lines.get("isolation"), error))
     notes += preflight.examine(found, faults, isolated=apart, timeout=timeout)
     if faults or others:
-        error = _refusal(faults, others, sound)
-        error.details["notes"] = list(notes)
-        raise error
+        refused = _refusal(faults, others, sound)
+        refused.details["notes"] = list(notes)
+        raise refused
     decided = replace(found, isolation="worktree" if apart else "none")
     return ExaminedPlan(decided, whole_digest(found), team, notes)
 
