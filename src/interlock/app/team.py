@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from interlock import app, core, mirror, runner
 from interlock import model as values
 from interlock.app.base import calling, free_name, warned, whole_number
 from interlock.app.mail import Mailing
+from interlock.app.run_files import RunFileVerbs
 from interlock.app.tasks import TaskVerbs
 from interlock.app.windows import DistantWindowVerbs
 from interlock.app.workers import WorkerVerbs
@@ -31,7 +31,7 @@ LOOK_AGAIN = 1.0
 LONGEST_LIST = 1000
 
 
-class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, DistantWindowVerbs):
+class Team(TaskVerbs, RunFileVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, DistantWindowVerbs):
     """One team, seen by one caller. Its mail is in `Mailing`, its tasks in `TaskVerbs`, and so on."""
 
     def acting(
@@ -403,13 +403,6 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
         """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
             return core.reports.now.story(rows, find(rows, task), _bounded(events))
-
-    def artifacts(self, task: str) -> list[values.run.Artifact]:
-        """What the runs of a task made that is in no commit, and where it is kept."""
-        with self._workspace.look() as rows:
-            found = rows.runs.artifacts(find(rows, task).id)
-        kept, path = values.run.KEPT, self._workspace.artifact_path
-        return [replace(one, file=path(one.task_id, one.run, one.path)) if one.kind in kept else one for one in found]
 
     def member_overviews(self) -> list[values.views.MemberOverview]:
         """Members, the lead first, with what each is doing."""

@@ -27,6 +27,7 @@ from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.model.names import HUMAN, JOINED
+from interlock.model.run import Artifact
 from interlock.remote.connection import LOOK_AGAIN, ServerConnection
 
 KEPT = ("plan_schema", "read")
@@ -143,6 +144,10 @@ class RemoteTeam(Team):
                 since = event.seq
                 yield event
 
+    def artifacts(self, task: str) -> list[Artifact]:
+        found = verb_of(Team, "artifacts").read(self._call("artifacts", {"task": task}, changes=False))
+        return [replace(one, file=None) for one in found]  # No place of that machine is one of ours.
+
     def _call(self, verb: str, arguments: Json, *, changes: bool) -> bytes:
         member, session, run = self._seen_by
         by = arguments.pop("by", None) or arguments.pop("sender", None) or member
@@ -193,6 +198,12 @@ class RemoteHome(Home):
     def check_plan(self, plan: str, *, team: str | None = None) -> tuple[str, ...]:
         app.planning.load(plan)
         return (f"whether its agents, commands and directory are there is for the machine of {self.path} to say",)
+
+    def back_up_ledger(self, team: str, path: str | None = None) -> str:
+        if path is not None:  # that machine would write it
+            self.need_here("back_up_ledger")
+        found: str = verb_of(Home, "back_up_ledger").read(self._call("back_up_ledger", {"team": team}, changes=True))
+        return found
 
     def need_person(self, what: str) -> None:
         """The token says who this is, and the server what that one may."""
