@@ -15,8 +15,6 @@ from interlock.app.base import TeamBase, whole_number
 from interlock.core.tasks.find import find
 from interlock.errors import ArtifactNotFound, NotFound, RunNotFound
 from interlock.model.run import KEPT, Artifact
-from interlock.model.views import FilePart, OutputLines
-from interlock.model.worker import PIECE_BYTES
 
 
 class RunFileVerbs(TeamBase):
@@ -27,8 +25,11 @@ class RunFileVerbs(TeamBase):
         path, found = self._output(task, run)
         return path, found.number
 
-    def output_part(self, task: str, run: int | None = None, *, start: int = 0, most: int = PIECE_BYTES) -> FilePart:
-        """Read at most `most` bytes of what a run printed, from the byte `start` on; the newest run by default.
+    def output_part(
+        self, task: str, run: int | None = None, *, start: int = 0, most: int | None = None
+    ) -> model.views.FilePart:
+        """Read at most `most` bytes, and 700 KB, of what a run printed, from the byte `start` on; of the newest run by
+        default.
 
         Raises:
             RunNotFound: there is no such run, or none with output.
@@ -41,7 +42,7 @@ class RunFileVerbs(TeamBase):
 
     def output_lines(
         self, task: str, run: int | None = None, *, first: int | None = None, find: str | None = None, most: int = 500
-    ) -> OutputLines:
+    ) -> model.views.OutputLines:
         """Read lines of what a run printed, of the newest run by default; see `read_lines`.
 
         Raises:
@@ -50,7 +51,7 @@ class RunFileVerbs(TeamBase):
         path, number = self.output(task, run)
         with _readable(f"The output of {task}", RunNotFound):
             first, lines, total, found = runner.log_reading.read_lines(path, first=first, find=find, most=most)
-            return OutputLines(number, first, lines, total, os.path.getsize(path), found)
+            return model.views.OutputLines(number, first, lines, total, os.path.getsize(path), found)
 
     def artifacts(self, task: str) -> list[Artifact]:
         """What the runs of a task made that is in no commit, and where it is kept."""
@@ -60,10 +61,10 @@ class RunFileVerbs(TeamBase):
         return [replace(one, file=path(one.task_id, one.run, one.path)) if one.kind in KEPT else one for one in found]
 
     def artifact_part(
-        self, task: str, path: str, run: int | None = None, *, start: int = 0, most: int = PIECE_BYTES
-    ) -> FilePart:
-        """Read at most `most` bytes of a file that is kept with a run, from the byte `start` on: of the newest run that
-        has it by default. Of a link it is where the link leads.
+        self, task: str, path: str, run: int | None = None, *, start: int = 0, most: int | None = None
+    ) -> model.views.FilePart:
+        """Read at most `most` bytes, and 700 KB, of a file that is kept with a run, from the byte `start` on: of the newest
+        run that has it by default. Of a link it is where the link leads.
 
         Args:
             path: as `artifacts` names it.
@@ -94,11 +95,12 @@ class RunFileVerbs(TeamBase):
         raise RunNotFound(f"{id} has no {what}{why}. `interlock task show {id}` lists its runs.")
 
 
-def _part(path: str, run: int, start: int, most: int, *, ended: bool) -> FilePart:
+def _part(path: str, run: int, start: int, most: int | None, *, ended: bool) -> model.views.FilePart:
     whole_number(start, "start")
     whole_number(most, "most")
-    data, size = runner.log_reading.read_part(path, start, min(most, PIECE_BYTES))
-    return FilePart(run, start, data, size, ended)
+    bound = model.worker.PIECE_BYTES
+    data, size = runner.log_reading.read_part(path, start, bound if most is None else min(most, bound))
+    return model.views.FilePart(run, start, data, size, ended)
 
 
 @contextmanager
