@@ -63,8 +63,8 @@ class RunFileVerbs(TeamBase):
     def artifact_part(
         self, task: str, path: str, run: int | None = None, *, start: int = 0, most: int | None = None
     ) -> model.views.FilePart:
-        """Read at most `most` bytes, and 700 KB, of a file that is kept with a run, from the byte `start` on: of the newest
-        run that has it by default. Of a link it is where the link leads.
+        """Read at most `most` bytes, and 700 KB, of a file that is kept with a run, from the byte `start` on; of the
+        newest run that has it by default. Of a link it is where the link leads.
 
         Args:
             path: as `artifacts` names it.

@@ -41,9 +41,9 @@ class TaskVerbs(TeamBase):
         return warned(act, task)
 
     def task(self, task: str) -> Task:
-        """Return one task, with its open blockers, its question and its warnings."""
+        """Return one task, with its open blockers, its question, its warnings, and why it goes no further now."""
         with self._workspace.look() as rows:
-            return mirror.task_view.show(rows, find(rows, task))
+            return core.reports.now.whole(rows, find(rows, task), self._workspace.settings(rows), self._now())
 
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None

@@ -402,7 +402,8 @@ class Team(TaskVerbs, RunFileVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, Worke
     def story(self, task: str, *, events: int = 200) -> values.views.TaskStory:
         """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
-            return core.reports.now.story(rows, find(rows, task), _bounded(events))
+            settings = self._workspace.settings(rows)
+            return core.reports.now.story(rows, find(rows, task), _bounded(events), settings, self._now())
 
     def member_overviews(self) -> list[values.views.MemberOverview]:
         """Members, the lead first, with what each is doing."""

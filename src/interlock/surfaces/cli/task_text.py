@@ -193,6 +193,7 @@ def _fields(task: Task, elsewhere: str | None) -> list[str]:
     return words.fields(
         [
             ("state", words.state(task.state)),
+            ("why", words.clean(task.why or "")),
             ("priority", words.priority(task.priority)),
             ("type", task.type),
             ("key", task.plan_key),
