@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from interlock import app
+from interlock.app.base import calling, session_of_another
 from interlock.app.home import Home
 from interlock.app.mail import Mail, Mailing
 from interlock.app.team import Team
@@ -93,8 +94,9 @@ class RemoteTeam(Team):
         return f"{self._home.path}/api/teams/{self._name}"
 
     def acting(self, name: str, *, session: str | None = None, run: int | None = None, **_: object) -> Team:
+        calling(name, session, run, "http")
         # Nobody says who is meant by `human` but the token: it may be another person's, or a member's.
-        return RemoteTeam(self._home, self._name, None if name == HUMAN else name, session, run)
+        return RemoteTeam(self._home, self._name, None if name == HUMAN else name, session or None, run)
 
     @contextmanager
     def mail(
@@ -150,7 +152,10 @@ class RemoteTeam(Team):
 
     def _call(self, verb: str, arguments: Json, *, changes: bool) -> bytes:
         member, session, run = self._seen_by
-        by = arguments.pop("by", None) or arguments.pop("sender", None) or member
+        by, sender = arguments.pop("by", None), arguments.pop("sender", None)
+        by = next((one for one in (by, sender) if one is not None), member)
+        if by != member and session is not None and by is not None:
+            raise session_of_another(member or HUMAN, by)
         who: Json = {"name": by, "session": session, "run": run} if by == member else {"name": by}
         return self._home.at(f"teams/{quote(self._name, safe='')}/{verb}", {"arguments": arguments, **who}, changes)
 
