@@ -23,6 +23,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes.ref import alive
+from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import Waiter, woken
 
 EVENTS_AT_ONCE = 1000
@@ -238,24 +239,29 @@ class Team(TaskVerbs, RunFileVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, Worke
             return core.tasks.permission.relay(act, request, tool=tool, title=title, preview=preview)
 
     def relayed_verdict(self, question: str) -> str | None:
-        """What a person answered to what was relayed; None where nobody did. What is asked for again is not noted
-        again."""
+        """What a person answered to what the caller's session relayed; None where nobody did. What is asked for again
+        is not noted again."""
         with self._workspace.look() as rows:
-            known = rows.questions.get(question)
+            known = self._relayed(rows, question)
         if known is None or known.state != "answered":
             return None
         with self._act() as act:
-            known = act.rows.questions.get(question) or known
+            known = self._relayed(act.rows, question) or known
             if not known.data.get("used"):
                 core.tasks.permission.use(act, known, find(act.rows, known.task_id).run_id)
             return known.answer
 
     def withdraw_relayed(self, question: str, reason: str) -> None:
-        """Ask no longer for what was relayed, since nobody waits for it any more. One that is closed stays as it is."""
+        """Ask no longer for what the caller's session relayed, since nobody waits for it any more. One that is closed
+        stays as it is."""
         with self._act() as act:
-            known = act.rows.questions.get(question)
+            known = self._relayed(act.rows, question)
             if known is not None and known.state == "open":
                 core.questions.withdraw_one(act, known, reason)
+
+    def _relayed(self, rows: Rows, question: str) -> values.question.Question | None:
+        found = rows.questions.get(question)
+        return found if core.tasks.permission.relayed_by(found, self._caller.name, self._caller.session) else None
 
     def conversation(self, task: str) -> list[values.question.Question]:
         """Every question that was asked about the task, oldest first."""

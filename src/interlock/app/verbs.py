@@ -32,7 +32,10 @@ FILLED = ("by", "face", "within", "here")
 """Arguments that say who calls and from where: the server gives them to a verb of the home."""
 NOT_SAID = (*FILLED, "sender", "on_update")
 """Arguments that are no part of a call: whom it acts as is said beside them, and nothing can be called back."""
-INSTEAD = {"output": "output_part, which gives what a run printed by parts"}
+INSTEAD = {
+    "output": "output_part, which gives what a run printed by parts",
+    "worktree": "a clone of your own, or let `interlock work` do the task, which makes one",
+}
 """What gives the same to who is on another machine."""
 TEAM_NAMED = ("team", "project", "name")
 
@@ -59,15 +62,15 @@ HOME = _table(
 )
 TEAM = _table(
     Team,
-    here="acting mail read follow changes worktree installed_workflows resumable_workflow for_machine "
-    "relay_permission relayed_verdict withdraw_relayed output",
+    here="acting mail read follow changes worktree for_machine output",
     reader="describe id members setting questions conversation events latest head status report outdated witness "
     "account board column story workers artifacts member_overviews task tasks graph runs run_result work_log "
     "output_part output_lines artifact_part diff history inbox window_seat shutdown_requests in_workflow workflow_run "
-    "workflow_runs workflow_decisions workflow_checkpoints workflow_queue learned_preferences",
+    "workflow_runs installed_workflows resumable_workflow workflow_decisions workflow_checkpoints workflow_queue "
+    "learned_preferences",
     worker="create_task claim next_task update depend release complete delete approve reject retry cancel block "
     "unblock assign heartbeat ask send broadcast acknowledge finish_handover request_shutdown answer_shutdown protocol "
-    "session_end end_session end_turn window_sits window_hears "
+    "relay_permission relayed_verdict withdraw_relayed session_end end_session end_turn window_sits window_hears "
     "windows_gone",
     operator="reply retry_alike pause resume merge start_workflow resume_workflow cancel_workflow adjust_workflow "
     "tell_workflow workflow_feedback forget_preference queue_workflow reprioritise_workflow unqueue_workflow "
@@ -77,6 +80,8 @@ TEAM = _table(
 VERBS: dict[type, dict[str, tuple[str, ...]]] = {Home: HOME, Team: TEAM}
 REPEATABLE = ("worker_beat", "work_objects", "work_delivered")
 """What may be done twice as well as once, and so needs no key."""
+PLACES_OF_HOME = ("directory",)
+"""Arguments that name a place on the machine of the home, which only an admin may."""
 OWN_MAIL = ("history", "inbox")
 """What shows a member its own mail only."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
@@ -23,7 +23,15 @@ from interlock.app.team import Team
 from interlock.app.tokens import login_of
 from interlock.app.verbs import VERBS, here_only, verb_of
 from interlock.app.windows import TeamGlance, Window, lineage, starter
-from interlock.errors import AnswerLost, CommitUnknown, Forbidden, InterlockError, InvalidRequest, LedgerBusy
+from interlock.errors import (
+    AnswerLost,
+    CommitUnknown,
+    Forbidden,
+    InterlockError,
+    InvalidRequest,
+    LedgerBusy,
+    TeamNotFound,
+)
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.message import Message
@@ -33,6 +41,8 @@ from interlock.remote.connection import LOOK_AGAIN, ServerConnection
 
 KEPT = ("plan_schema", "read")
 """Verbs that need no home, or only others of its verbs."""
+AWAY = 5.0
+"""Seconds until a server that was away is asked again for what has changed."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 MAIL: TypeAdapter[tuple[list[Message], bool, str]] = TypeAdapter(tuple[list[Message], bool, str])
 
@@ -145,6 +155,29 @@ class RemoteTeam(Team):
             for event in EVENTS.validate_json(self._call("follow", {"since": since}, changes=False)):
                 since = event.seq
                 yield event
+
+    async def changes(self) -> AsyncGenerator[None]:
+        import anyio.to_thread  # slow to load, and needed by few
+
+        since: int | None = None
+        while True:
+            try:
+                newest = await anyio.to_thread.run_sync(self._newest, since, abandon_on_cancel=True)
+            except TeamNotFound:
+                raise
+            except InterlockError:  # The server is away, or does not let us in now.
+                await anyio.sleep(AWAY)
+                continue
+            if newest != since:
+                since = newest
+                yield
+
+    def _newest(self, since: int | None) -> int:
+        """The number of the newest event; after `since` it is waited for, for a slice of the server's."""
+        if since is None:
+            return self.head()
+        found = EVENTS.validate_json(self._call("follow", {"since": since}, changes=False))
+        return found[-1].seq if found else since
 
     def artifacts(self, task: str) -> list[Artifact]:
         found = verb_of(Team, "artifacts").read(self._call("artifacts", {"task": task}, changes=False))
