@@ -100,6 +100,10 @@ class RunNotFound(NotFound):
     """The task has no run with that number."""
 
 
+class ArtifactNotFound(NotFound):
+    """The runs of the task have left no such file, or it is not kept."""
+
+
 class QuestionNotFound(NotFound):
     """No question with that id."""
 

@@ -219,11 +219,7 @@ class TeamBase:
         if not isinstance(by, str):
             raise InvalidRequest("Name a member by its name or session key.", field="by")
         if caller.session is not None and self._workspace.origin(caller) is None:
-            raise Forbidden(
-                f"This session belongs to {caller.name} and cannot act as {by}. Leave INTERLOCK_SESSION and "
-                "INTERLOCK_MEMBER unset to act as somebody else.",
-                member=by,
-            )
+            raise session_of_another(caller.name, by)
         if by == SYSTEM:
             raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
         return Principal(by, face=caller.face, process=caller.process, origin=caller.origin)
@@ -243,6 +239,15 @@ class TeamBase:
     def _merged(self, task: Task) -> Task:
         """The task after its branch was merged, where it waits for that and there is no runner to do it."""
         return task if task.merging is None else app.running.merge_now(self._workspace, task)
+
+
+def session_of_another(owner: str, by: str) -> Forbidden:
+    """Why a session of `owner` does not act as `by`."""
+    return Forbidden(
+        f"This session belongs to {owner} and cannot act as {by}. Leave INTERLOCK_SESSION and INTERLOCK_MEMBER unset "
+        "to act as somebody else.",
+        member=by,
+    )
 
 
 def calling(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -10,7 +9,6 @@ from interlock import core, mirror, model, runner
 from interlock.app.base import TeamBase, plain, warned, whole_number
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.errors import RunNotFound
 from interlock.model.json import Json
 from interlock.model.names import HUMAN
 from interlock.model.task import Task, TaskSpec, states_filtered
@@ -43,9 +41,9 @@ class TaskVerbs(TeamBase):
         return warned(act, task)
 
     def task(self, task: str) -> Task:
-        """Return one task, with its open blockers, its question and its warnings."""
+        """Return one task, with its open blockers, its question, its warnings, and why it goes no further now."""
         with self._workspace.look() as rows:
-            return mirror.task_view.show(rows, find(rows, task))
+            return core.reports.now.whole(rows, find(rows, task), self._workspace.settings(rows), self._now())
 
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
@@ -229,33 +227,6 @@ class TaskVerbs(TeamBase):
         """The task's work log as (at, author, text)."""
         with self._workspace.look() as rows:
             return rows.tasks.log(find(rows, task).id)
-
-    def output(self, task: str, run: int | None = None) -> tuple[str, int]:
-        """(path, run number) of the log of a run's output, the newest by default. Raises RunNotFound without one."""
-        with self._workspace.look() as rows:
-            found = find(rows, task)
-            numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
-        for number in [run] if run is not None else reversed(numbers):
-            path = self._workspace.log_path(found.id, number)
-            if number in numbers and os.path.exists(path):
-                return path, number
-        what = f"run {run}" if run is not None else "run"
-        raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
-
-    def output_lines(
-        self, task: str, run: int | None = None, *, first: int | None = None, find: str | None = None, most: int = 500
-    ) -> model.views.OutputLines:
-        """Read lines of what a run printed, of the newest run by default; see `read_lines`.
-
-        Raises:
-            RunNotFound: there is no such run, or none with output.
-        """
-        path, number = self.output(task, run)
-        try:
-            first, lines, total, found = runner.log_reading.read_lines(path, first=first, find=find, most=most)
-            return model.views.OutputLines(number, first, lines, total, os.path.getsize(path), found)
-        except OSError as error:
-            raise RunNotFound(f"The output of {task} cannot be read: {error.strerror}.") from error
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier has died; returns those tasks."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from interlock import app, core, mirror, runner
 from interlock import model as values
 from interlock.app.base import calling, free_name, warned, whole_number
 from interlock.app.mail import Mailing
+from interlock.app.run_files import RunFileVerbs
 from interlock.app.tasks import TaskVerbs
 from interlock.app.windows import DistantWindowVerbs
 from interlock.app.workers import WorkerVerbs
@@ -23,6 +23,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes.ref import alive
+from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import Waiter, woken
 
 EVENTS_AT_ONCE = 1000
@@ -31,7 +32,7 @@ LOOK_AGAIN = 1.0
 LONGEST_LIST = 1000
 
 
-class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, DistantWindowVerbs):
+class Team(TaskVerbs, RunFileVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, DistantWindowVerbs):
     """One team, seen by one caller. Its mail is in `Mailing`, its tasks in `TaskVerbs`, and so on."""
 
     def acting(
@@ -238,24 +239,29 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
             return core.tasks.permission.relay(act, request, tool=tool, title=title, preview=preview)
 
     def relayed_verdict(self, question: str) -> str | None:
-        """What a person answered to what was relayed; None where nobody did. What is asked for again is not noted
-        again."""
+        """What a person answered to what the caller's session relayed; None where nobody did. What is asked for again
+        is not noted again."""
         with self._workspace.look() as rows:
-            known = rows.questions.get(question)
+            known = self._relayed(rows, question)
         if known is None or known.state != "answered":
             return None
         with self._act() as act:
-            known = act.rows.questions.get(question) or known
+            known = self._relayed(act.rows, question) or known
             if not known.data.get("used"):
                 core.tasks.permission.use(act, known, find(act.rows, known.task_id).run_id)
             return known.answer
 
     def withdraw_relayed(self, question: str, reason: str) -> None:
-        """Ask no longer for what was relayed, since nobody waits for it any more. One that is closed stays as it is."""
+        """Ask no longer for what the caller's session relayed, since nobody waits for it any more. One that is closed
+        stays as it is."""
         with self._act() as act:
-            known = act.rows.questions.get(question)
+            known = self._relayed(act.rows, question)
             if known is not None and known.state == "open":
                 core.questions.withdraw_one(act, known, reason)
+
+    def _relayed(self, rows: Rows, question: str) -> values.question.Question | None:
+        found = rows.questions.get(question)
+        return found if core.tasks.permission.relayed_by(found, self._caller.name, self._caller.session) else None
 
     def conversation(self, task: str) -> list[values.question.Question]:
         """Every question that was asked about the task, oldest first."""
@@ -402,14 +408,8 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, WorkerVerbs, Distan
     def story(self, task: str, *, events: int = 200) -> values.views.TaskStory:
         """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
-            return core.reports.now.story(rows, find(rows, task), _bounded(events))
-
-    def artifacts(self, task: str) -> list[values.run.Artifact]:
-        """What the runs of a task made that is in no commit, and where it is kept."""
-        with self._workspace.look() as rows:
-            found = rows.runs.artifacts(find(rows, task).id)
-        kept, path = values.run.KEPT, self._workspace.artifact_path
-        return [replace(one, file=path(one.task_id, one.run, one.path)) if one.kind in kept else one for one in found]
+            settings = self._workspace.settings(rows)
+            return core.reports.now.story(rows, find(rows, task), _bounded(events), settings, self._now())
 
     def member_overviews(self) -> list[values.views.MemberOverview]:
         """Members, the lead first, with what each is doing."""

@@ -32,6 +32,11 @@ FILLED = ("by", "face", "within", "here")
 """Arguments that say who calls and from where: the server gives them to a verb of the home."""
 NOT_SAID = (*FILLED, "sender", "on_update")
 """Arguments that are no part of a call: whom it acts as is said beside them, and nothing can be called back."""
+INSTEAD = {
+    "output": "output_part, which gives what a run printed by parts",
+    "worktree": "a clone of your own, or let `interlock work` do the task, which makes one",
+}
+"""What gives the same to who is on another machine."""
 TEAM_NAMED = ("team", "project", "name")
 
 
@@ -57,15 +62,15 @@ HOME = _table(
 )
 TEAM = _table(
     Team,
-    here="acting mail read follow changes worktree installed_workflows resumable_workflow for_machine "
-    "relay_permission relayed_verdict withdraw_relayed",
+    here="acting mail read follow changes worktree for_machine output",
     reader="describe id members setting questions conversation events latest head status report outdated witness "
     "account board column story workers artifacts member_overviews task tasks graph runs run_result work_log "
-    "output output_lines diff history inbox window_seat shutdown_requests in_workflow workflow_run "
-    "workflow_runs workflow_decisions workflow_checkpoints workflow_queue learned_preferences",
+    "output_part output_lines artifact_part diff history inbox window_seat shutdown_requests in_workflow workflow_run "
+    "workflow_runs installed_workflows resumable_workflow workflow_decisions workflow_checkpoints workflow_queue "
+    "learned_preferences",
     worker="create_task claim next_task update depend release complete delete approve reject retry cancel block "
     "unblock assign heartbeat ask send broadcast acknowledge finish_handover request_shutdown answer_shutdown protocol "
-    "session_end end_session end_turn window_sits window_hears "
+    "relay_permission relayed_verdict withdraw_relayed session_end end_session end_turn window_sits window_hears "
     "windows_gone",
     operator="reply retry_alike pause resume merge start_workflow resume_workflow cancel_workflow adjust_workflow "
     "tell_workflow workflow_feedback forget_preference queue_workflow reprioritise_workflow unqueue_workflow "
@@ -75,6 +80,8 @@ TEAM = _table(
 VERBS: dict[type, dict[str, tuple[str, ...]]] = {Home: HOME, Team: TEAM}
 REPEATABLE = ("worker_beat", "work_objects", "work_delivered")
 """What may be done twice as well as once, and so needs no key."""
+PLACES_OF_HOME = ("directory",)
+"""Arguments that name a place on the machine of the home, which only an admin may."""
 OWN_MAIL = ("history", "inbox")
 """What shows a member its own mail only."""
 
@@ -145,10 +152,11 @@ def verb_of(owner: type, name: str) -> RemoteVerb:
 
 
 def here_only(name: str) -> LocalOnly:
-    """Why that verb cannot be called from elsewhere."""
+    """Why that verb cannot be called from elsewhere, and which one can."""
+    other = f" From elsewhere use {INSTEAD[name]}." if name in INSTEAD else ""
     return LocalOnly(
         "This needs files or processes of the machine where the home is: run it there, or without "
-        "INTERLOCK_URL and after `interlock logout` in a home of this machine.",
+        f"INTERLOCK_URL and after `interlock logout` in a home of this machine.{other}",
         verb=name,
     )
 

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 
 from interlock.clock import iso, seconds
 from interlock.core.unit_of_work import UnitOfWork
@@ -163,10 +164,17 @@ class Waits:
     def __init__(self, rows: Rows, settings: Settings, now: str) -> None:
         self._rows = rows
         self._settings = settings
-        self._now = now
         self._workers = listed(rows, settings, now)
-        self._members = [one for one in rows.team.members() if one.role == "member"]
-        self._at = rows.tasks.current()
+        self.people = {one.name: one for one in rows.team.members()}
+        """Everybody in the team, by name."""
+
+    @cached_property
+    def _at(self) -> dict[str, str]:
+        return self._rows.tasks.current()
+
+    @cached_property
+    def _open_runs(self) -> int:
+        return self._rows.runs.open_count()
 
     def unlabelled(self, task: Task) -> str | None:
         """That no living worker offers the labels which a task asks for, and since when; None where one does."""
@@ -177,14 +185,6 @@ class Waits:
 
     def why(self, task: Task, takers: Sequence[Member]) -> str | None:
         """Why a ready task, which `takers` may take, has not begun; None where nothing is known to hold it up."""
-        if task.not_before is not None and task.not_before > self._now:
-            return f"it is tried again at {clock_time(task.not_before)}"
-        if self._settings.get("paused"):
-            return "the team is paused"
-        if (unlabelled := self.unlabelled(task)) is not None:
-            return unlabelled
-        if not takers:
-            return "no member can take it"
         living = [one for one in self._workers if one.alive]
         if not living:
             last = max((one.ended_at or one.beat_at for one in self._workers), default=None)
@@ -208,8 +208,8 @@ class Waits:
         if all(one.name in self._at for one in served):
             return ", ".join(f"{one.name} is at {self._at[one.name]}" for one in served)
         limit = max(one.parallel or int(self._settings.get("parallel")) for one in workers)
-        open_runs = self._rows.runs.open_count()
-        return f"{open_runs} runs are open, and the limit is {limit}" if open_runs >= limit else None
+        runs = self._open_runs
+        return f"{runs} runs are open, and the limit is {limit}" if runs >= limit else None
 
 
 def clock_time(moment: str) -> str:

@@ -55,6 +55,13 @@ class RunningTask(HeldTask):
 
 
 @dataclass(slots=True)
+class WaitingTask(HeldTask):
+    """One that goes no further without somebody else, and `why`, where that is known."""
+
+    why: str | None
+
+
+@dataclass(slots=True)
 class TaskBrief:
     """A task in a list of a report."""
 
@@ -115,7 +122,7 @@ class StatusReport:
     runner: str | None = None
     needs_me: list[Need] = field(default_factory=list)
     running: list[RunningTask] = field(default_factory=list)
-    waiting: list[HeldTask] = field(default_factory=list)
+    waiting: list[WaitingTask] = field(default_factory=list)
     next: list[NextTask] = field(default_factory=list)
     kept: list[KeptWorktree] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)

@@ -99,6 +99,24 @@ class OutputLines:
 
 
 @dataclass(slots=True, frozen=True)
+class FilePart:
+    """Bytes of what a run printed, or of a file that it left.
+
+    Attributes:
+        start: the number of the first of them, from 0; `size`: how many the file has now.
+        ended: nothing is added to the file any more.
+    """
+
+    __pydantic_config__ = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}  # noqa: RUF012
+
+    run: int
+    start: int
+    data: bytes
+    size: int
+    ended: bool
+
+
+@dataclass(slots=True, frozen=True)
 class TaskDiff:
     """What a task with a worktree of its own has changed, as a patch or as a list of files. `merged` is the commit that
     merged it."""

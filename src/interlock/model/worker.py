@@ -11,7 +11,7 @@ STATUSES = ("active", "paused", "draining")
 FULL = "full"
 """The status of an active worker while the runs of other teams take all that its process may have open."""
 PIECE_BYTES = 700 * 1024
-"""Most bytes of a bundle that one call carries: as base64 less than the MiB that nginx lets through by default."""
+"""Most bytes of a bundle or a file in one call: as base64 less than the MiB that nginx lets through by default."""
 SAID_AT_ONCE = 65_536
 """Most characters of output that one beat, or report, carries."""
 

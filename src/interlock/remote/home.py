@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
@@ -16,21 +16,33 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from interlock import app
+from interlock.app.base import calling, session_of_another
 from interlock.app.home import Home
 from interlock.app.mail import Mail, Mailing
 from interlock.app.team import Team
 from interlock.app.tokens import login_of
 from interlock.app.verbs import VERBS, here_only, verb_of
 from interlock.app.windows import TeamGlance, Window, lineage, starter
-from interlock.errors import AnswerLost, CommitUnknown, Forbidden, InterlockError, InvalidRequest, LedgerBusy
+from interlock.errors import (
+    AnswerLost,
+    CommitUnknown,
+    Forbidden,
+    InterlockError,
+    InvalidRequest,
+    LedgerBusy,
+    TeamNotFound,
+)
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.model.names import HUMAN, JOINED
+from interlock.model.run import Artifact
 from interlock.remote.connection import LOOK_AGAIN, ServerConnection
 
 KEPT = ("plan_schema", "read")
 """Verbs that need no home, or only others of its verbs."""
+AWAY = 5.0
+"""Seconds until a server that was away is asked again for what has changed."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 MAIL: TypeAdapter[tuple[list[Message], bool, str]] = TypeAdapter(tuple[list[Message], bool, str])
 
@@ -92,8 +104,9 @@ class RemoteTeam(Team):
         return f"{self._home.path}/api/teams/{self._name}"
 
     def acting(self, name: str, *, session: str | None = None, run: int | None = None, **_: object) -> Team:
+        calling(name, session, run, "http")
         # Nobody says who is meant by `human` but the token: it may be another person's, or a member's.
-        return RemoteTeam(self._home, self._name, None if name == HUMAN else name, session, run)
+        return RemoteTeam(self._home, self._name, None if name == HUMAN else name, session or None, run)
 
     @contextmanager
     def mail(
@@ -143,9 +156,39 @@ class RemoteTeam(Team):
                 since = event.seq
                 yield event
 
+    async def changes(self) -> AsyncGenerator[None]:
+        import anyio.to_thread  # slow to load, and needed by few
+
+        since: int | None = None
+        while True:
+            try:
+                newest = await anyio.to_thread.run_sync(self._newest, since, abandon_on_cancel=True)
+            except TeamNotFound:
+                raise
+            except InterlockError:  # The server is away, or does not let us in now.
+                await anyio.sleep(AWAY)
+                continue
+            if newest != since:
+                since = newest
+                yield
+
+    def _newest(self, since: int | None) -> int:
+        """The number of the newest event; after `since` it is waited for, for a slice of the server's."""
+        if since is None:
+            return self.head()
+        found = EVENTS.validate_json(self._call("follow", {"since": since}, changes=False))
+        return found[-1].seq if found else since
+
+    def artifacts(self, task: str) -> list[Artifact]:
+        found = verb_of(Team, "artifacts").read(self._call("artifacts", {"task": task}, changes=False))
+        return [replace(one, file=None) for one in found]  # No place of that machine is one of ours.
+
     def _call(self, verb: str, arguments: Json, *, changes: bool) -> bytes:
         member, session, run = self._seen_by
-        by = arguments.pop("by", None) or arguments.pop("sender", None) or member
+        by, sender = arguments.pop("by", None), arguments.pop("sender", None)
+        by = next((one for one in (by, sender) if one is not None), member)
+        if by != member and session is not None and by is not None:
+            raise session_of_another(member or HUMAN, by)
         who: Json = {"name": by, "session": session, "run": run} if by == member else {"name": by}
         return self._home.at(f"teams/{quote(self._name, safe='')}/{verb}", {"arguments": arguments, **who}, changes)
 
@@ -193,6 +236,12 @@ class RemoteHome(Home):
     def check_plan(self, plan: str, *, team: str | None = None) -> tuple[str, ...]:
         app.planning.load(plan)
         return (f"whether its agents, commands and directory are there is for the machine of {self.path} to say",)
+
+    def back_up_ledger(self, team: str, path: str | None = None) -> str:
+        if path is not None:  # that machine would write it
+            self.need_here("back_up_ledger")
+        found: str = verb_of(Home, "back_up_ledger").read(self._call("back_up_ledger", {"team": team}, changes=True))
+        return found
 
     def need_person(self, what: str) -> None:
         """The token says who this is, and the server what that one may."""

@@ -1,4 +1,4 @@
-"""Reading the log of a run, which may be large, by lines."""
+"""Reading the log of a run, or another file of it, which may be large: by lines, or by bytes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,22 @@ def read_lines(path: str, *, first: int | None, find: str | None, most: int) -> 
             at = at + len(line) + 1 if end else _find(log, b"\n", at) + 1 or size
             lines.append(line.decode("utf-8", "replace").rstrip("\r"))
     return first, lines, total, found
+
+
+def read_part(path: str, start: int, most: int) -> tuple[bytes, int]:
+    """Read at most `most` bytes from the byte `start` on; of a link, where it leads.
+
+    Returns:
+        (the bytes, how many the file has).
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if os.path.islink(path):
+        leads = os.fsencode(os.readlink(path))
+        return leads[start : start + most], len(leads)
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+        return os.pread(file.fileno(), most, start), os.fstat(file.fileno()).st_size
 
 
 # Read rather than mapped: a mapped file that somebody cuts short ends the process.

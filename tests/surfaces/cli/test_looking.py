@@ -103,6 +103,22 @@ def test_the_report_since_a_time(interlock: Interlock, task: Create) -> None:
     assert interlock("--json", "report", "--since", "yesterday").error["error"] == "invalid_request"
 
 
+def test_why_a_task_waits_is_said_where_it_is_shown(interlock: Interlock, task: Create) -> None:
+    first = task("T1")
+    second = task("T2", "--blocked-by", first)
+    assert interlock("--json", "task", "show", second).json["why"] == f"blocked by {first} (ready)"
+    assert f"why        blocked by {first} (ready)" in interlock("task", "show", second).out
+    assert "waits for a member to claim it" in interlock("status").out
+    assert interlock("--json", "status").json["next"][0]["why"] == "waits for a member to claim it"
+    interlock("task", "claim", first, "--as", "tester")
+    assert interlock("--json", "task", "show", first).json["why"] is None
+    assert f"blocked by {first} (in progress)" in interlock("task", "show", second).out
+    interlock("task", "update", first, "--review", "researcher")
+    interlock("task", "complete", first, "--as", "tester")
+    (held,) = interlock("--json", "status").json["waiting"]
+    assert held["why"] == "waits for review by researcher" and held["why"] in interlock("status").out
+
+
 def test_logs_of_a_task_and_of_a_member(interlock: Interlock, task: Create, tmp_path: Path) -> None:
     here = task("noisy")
     interlock("task", "claim", here, "--as", "tester")

@@ -33,7 +33,7 @@ question/list question/reply question/ask config/list config/get config/set
 team/create team/list team/show team/move team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete
 task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat
-task/worktree
+task/worktree task/file
 message/send message/broadcast message/read message/wait message/history
 shutdown/request shutdown/approve shutdown/reject
 ledger/export ledger/import ledger/move ledger/version ledger/migrate ledger/check ledger/backup

@@ -91,8 +91,8 @@ def window(project: Path, secret: str, run: Run) -> Iterator[Open]:
     run("join", "--team", "alpha", "--agent", "claude")
     opened: list[Window] = []
 
-    def open_(session: str, *within: str) -> Window:
-        opened.append(Window(project, session, within=within))
+    def open_(session: str, *within: str, options: tuple[str, ...] = ()) -> Window:
+        opened.append(Window(project, session, *options, within=within))
         return opened[-1]
 
     yield open_
@@ -142,6 +142,22 @@ def test_a_window_takes_part_in_a_team_on_another_machine(
     run("leave")
     assert (project / ".claude" / "settings.local.json").read_text() == BEFORE
     assert not (project / ".mcp.json").exists() and not (project / ".interlock").exists()
+
+
+def test_a_window_with_our_channel_is_told_of_mail_and_relays_its_prompts(team: Team, window: Open) -> None:
+    ada = window("s-1", options=("--dangerously-load-development-channels", "server:interlock"))
+    ada.hook("SessionStart")
+    ada.connect()
+    team.send(to="ada", content="Use the grammar.")
+    assert ada.notice()["params"]["content"] == "1 new message for ada: call read_inbox."
+    ada.tool("task_claim", task_id=team.create_task("Release it").id)
+    prompt = {"request_id": "abcde", "tool_name": "Bash", "description": "Push it", "input_preview": "git push"}
+    ada.tell("notifications/claude/channel/permission_request", **prompt)
+    until(lambda: bool(team.questions()))
+    (question,) = team.questions()
+    assert (question.kind, question.text) == ("permission", "May ada use Bash: Push it?")
+    team.reply(question.task_id, "allow", question=question.id)
+    assert ada.notice()["params"] == {"request_id": "abcde", "behavior": "allow"}
 
 
 def test_mail_from_another_machine_waits_for_the_main_agent_too(team: Team, window: Open) -> None:

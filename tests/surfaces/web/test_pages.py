@@ -69,6 +69,18 @@ def test_a_merged_task_lists_what_it_changed_and_how_its_check_fared(
     assert "the earlier one fails: check.sh" in browser.call("GET", f"/projects/changed/tasks/{id}").body.decode()
 
 
+def test_a_page_says_why_its_task_waits_and_no_longer_when_it_does_not(browser: Client, team: Team) -> None:
+    first = team.create_task("Write the parser")
+    second = team.create_task("Test it", blocked_by=[first.id])
+    page = f"/projects/{team.name}/tasks/{second.id}"
+    assert f'data-role="why">blocked by {first.id} (ready)<' in browser.call("GET", page).body.decode()
+    team.cancel(first.id)
+    team.depend(second.id, on=first.id, remove=True)
+    assert f'data-role="why">{team.task(second.id).why}<' in browser.call("GET", page).body.decode()
+    team.cancel(second.id)
+    assert 'data-role="why"' not in browser.call("GET", page).body.decode()
+
+
 def test_the_policy_allows_scripts_and_styles_of_the_server_alone(browser: Client, team: Team) -> None:
     policy = browser.call("GET", BASE).headers["content-security-policy"]
     assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy

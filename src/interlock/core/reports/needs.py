@@ -87,19 +87,27 @@ def _broken(rows: Rows) -> Iterator[Need]:
 def unclaimable(rows: Rows, waits: Waits) -> dict[tuple[str, str, str], list[Task]]:
     """Ready tasks that nobody may take, by (kind, reason, verb). In a team without agents whoever has a seat takes them
     by hand."""
-    people = {member.name: member for member in rows.team.members()}
-    members = [member for member in people.values() if member.role == "member"]
-    seats = not any(member.agent for member in members) and any(member.status != "stopped" for member in members)
+    people = waits.people
     found: dict[tuple[str, str, str], list[Task]] = {}
-    for task in [] if seats else rows.tasks.ready(READY_LOOKED_AT):
-        takers = [member for member in members if member.agent and may_take(task, member.name, member.agent)]
-        unlabelled = waits.unlabelled(task)
-        if unlabelled is not None:
-            verb = f"interlock work --labels {','.join(task.labels or ())}"
-            found.setdefault(("unclaimable", unlabelled, verb), []).append(task)
-        elif all(member.status == "stopped" for member in takers):
-            found.setdefault(_why_idle(task, takers, people), []).append(task)
+    for task in [] if seats_only(people) else rows.tasks.ready(READY_LOOKED_AT):
+        if (cause := idle(task, people, waits)) is not None:
+            found.setdefault(cause, []).append(task)
     return found
+
+
+def seats_only(people: Mapping[str, Member]) -> bool:
+    """Whether no member has an agent, so that tasks are taken by hand, and somebody may."""
+    members = [member for member in people.values() if member.role == "member"]
+    return not any(member.agent for member in members) and any(member.status != "stopped" for member in members)
+
+
+def idle(task: Task, people: Mapping[str, Member], waits: Waits) -> tuple[str, str, str] | None:
+    """(kind, reason, verb) of a ready task that no member with an agent takes; None where one may."""
+    if (unlabelled := waits.unlabelled(task)) is not None:
+        return "unclaimable", unlabelled, f"interlock work --labels {','.join(task.labels or ())}"
+    agents = [one for one in people.values() if one.role == "member" and one.agent]
+    takers = [member for member in agents if may_take(task, member.name, member.agent)]
+    return _why_idle(task, takers, people) if all(member.status == "stopped" for member in takers) else None
 
 
 def _idle(tasks: Sequence[Task], kind: str, why: str, verb: str) -> Need:

@@ -6,14 +6,12 @@ from collections import Counter
 from operator import attrgetter
 
 from interlock.clock import seconds
-from interlock.core.reports.needs import first_line, kept, needs_me, unclaimable
-from interlock.core.workers import Waits
+from interlock.core.reports.needs import first_line, kept, needs_me
+from interlock.core.reports.waits import Reasons
 from interlock.mirror.task_view import complete
 from interlock.model import evidence
 from interlock.model.event import Event
-from interlock.model.guard import FALLBACKS
 from interlock.model.json import Json
-from interlock.model.names import HUMAN
 from interlock.model.report import (
     DoneTask,
     EndedTask,
@@ -27,7 +25,7 @@ from interlock.model.report import (
 from interlock.model.run import KEPT as ARTIFACTS
 from interlock.model.run import Artifact, Run, spent_together
 from interlock.model.task import FINAL, STATES, Task
-from interlock.model.text import count, moment, named, stuck
+from interlock.model.text import named, stuck
 from interlock.model.text import programs as in_words
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -46,8 +44,6 @@ OVERSTEPPED_SHOWN = 200
 OPEN = sorted(set(STATES) - FINAL - {"deadletter"})
 NO_LIMIT = 2**62
 TROUBLED_LOOKED_AT = 10_000
-HINDRANCES_SHOWN = 6
-"""How many tasks are named that hold another up from afar."""
 
 
 def report(
@@ -59,7 +55,7 @@ def report(
     each list, the newest, are read and told; `left_out` counts the others. Incidents are of the `limit` tasks, or
     `TROUBLED_LOOKED_AT` where that is more, of which something was told last.
     """
-    waits, counts, most = Waits(rows, settings, now), rows.tasks.counts(), NO_LIMIT if limit is None else limit
+    reasons, counts, most = Reasons(rows, settings, now), rows.tasks.counts(), NO_LIMIT if limit is None else limit
     done, failed, cancelled, left = (
         rows.tasks.select(states=states, before=NO_LIMIT, limit=most, ended_since=from_)[::-1]
         for states, from_ in ((["done"], since), (["deadletter"], None), (["cancelled"], None), (OPEN, None))
@@ -78,11 +74,11 @@ def report(
         "cancelled": counts.get("cancelled", 0),
     }
     found = TeamReport(
-        team, since, needs_me(rows, waits),
+        team, since, needs_me(rows, reasons.workers),
         done=[_done(task, runs.get(task.id, []), made.get(task.id, []), now) for task in done],
         failed=[_failed(task, runs.get(task.id, []), now) for task in failed],
         incidents=incidents[max(0, len(incidents) - most) :],
-        left=_left(rows, left, runs, waits, now),
+        left=_left(rows, left, reasons),
         cancelled=[EndedTask(*_brief(task)) for task in cancelled],
         integration=integration(rows),
         kept=kept(rows),
@@ -95,53 +91,16 @@ def report(
     return found
 
 
-def _left(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], waits: Waits, now: str) -> list[LeftTask]:
+def _left(rows: Rows, tasks: list[Task], reasons: Reasons) -> list[LeftTask]:
     beyond = rows.graph.holding_up(tasks[0].n - 1) if tasks else []
-    by_id = {task.id: task for task in (*complete(rows, beyond), *complete(rows, tasks))}
-    idle = {task.id: why for (_, why, _), some in unclaimable(rows, waits).items() for task in some} if tasks else {}
-    return [
-        LeftTask(
-            *_brief(task),
-            task.blocked_by,
-            _waits_for_capacity(runs.get(task.id, []), task, now) or idle.get(task.id) or why_left(task, by_id, now),
-        )
-        for task in tasks
-    ]
+    reasons.know((*complete(rows, beyond), *complete(rows, tasks)))
+    return [LeftTask(*_brief(task), task.blocked_by, reasons.of(task) or _at_hand(task)) for task in tasks]
 
 
-def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
-    """Why a task is not done yet, in a line; `by_id` holds all that it waits for, complete."""
-    match task.state:
-        case "backlog":
-            return _waits_for(task, by_id)
-        case "ready" if task.not_before is not None and task.not_before > now:
-            failed = f"failed {count(task.failures, 'time')}; " if task.failures else ""
-            return f"{failed}next try {moment(task.not_before)}"
-        case "ready":
-            return f"is ready for {task.reserved_for or 'whoever takes it'}"
-        case "in-progress":
-            return f"{task.owner} is at it"
-        case "review" if task.verifying is not None:
-            return "its check is running, or was stopped; running the plan again takes it up"
-        case "review" if task.merging is not None:
-            return "waits for its merge; running the plan again takes it up"
-        case "review" if task.question is not None and task.question["kind"] == "merge":
-            return "could not be merged; waits for an answer"
-        case "review" if task.question is not None and task.question["kind"] == "permission":
-            return f"{_reviewer(task)}, who reviews it, waits for an answer"
-        case "review" if task.question is not None:
-            if (task.check or {}).get("earlier") is False:
-                return f"waits for review by {HUMAN}, since it is {evidence.ONLY_CHANGED}"
-            who = _reviewer(task)
-            return f"waits for review by {HUMAN}{'' if who == HUMAN else f', since {who} came to no verdict'}"
-        case "review":
-            return f"waits for review by {_reviewer(task)}"
-        case "awaiting-response":
-            return "waits for an answer"
-        case _ if (task.output or "").strip() in FALLBACKS.values():
-            return "waits for an answer"
-        case _:
-            return first_line(task.output) or "is blocked"
+def _at_hand(task: Task) -> str:
+    if task.state == "in-progress":
+        return f"{task.owner} is at it"
+    return f"is ready for {task.reserved_for or 'whoever takes it'}"
 
 
 def _proofs(rows: Rows, since: str | None) -> Counter[str]:
@@ -155,64 +114,6 @@ def _proofs(rows: Rows, since: str | None) -> Counter[str]:
 def _real(runs: list[Run]) -> list[Run]:
     """Without runs that nobody worked in: a rejection opens one, and gives it back at once where its author is gone."""
     return [run for run in runs if run.outcome != "released" or run.ended_at != run.started_at]
-
-
-def _reviewer(task: Task) -> str:
-    return task.review if task.review not in (None, "none") else HUMAN
-
-
-def _waits_for(task: Task, by_id: dict[str, Task]) -> str:
-    """What it waits for, and what that waits for in the end, each said once."""
-    here = [id for id in task.blocked_by if not _waits(by_id.get(id))]
-    parts = [_hindrance(id, by_id) for id in here]
-    beyond: list[str] = []
-    between = []
-    for id in (one for one in task.blocked_by if one not in here):
-        found = _hindrances(id, by_id)
-        if not set(found) <= {*here, *beyond}:
-            beyond += [one for one in found if one not in {*here, *beyond}]
-            between.append(_name(by_id[id]))
-    if between:
-        last = ", ".join(_hindrance(id, by_id) for id in beyond)
-        parts.append(f"{' and '.join(between)}, blocked in turn by {last}")
-    return f"blocked by {', '.join(parts) or 'nothing'}"
-
-
-def _waits(task: Task | None) -> bool:
-    return task is not None and task.state == "backlog" and bool(task.blocked_by)
-
-
-def _hindrances(id: str, by_id: dict[str, Task]) -> list[str]:
-    """The tasks at the far ends of what a waiting task waits for, as far as anybody would read."""
-    seen, left = {id}, [id]
-    found: list[str] = []
-    while left and len(found) < HINDRANCES_SHOWN:
-        for one in (near for near in by_id[left.pop(0)].blocked_by if near not in seen):
-            seen.add(one)
-            (left if _waits(by_id.get(one)) else found).append(one)
-    return found
-
-
-def _hindrance(id: str, by_id: dict[str, Task]) -> str:
-    blocker = by_id.get(id)
-    if blocker is None:
-        return f"{id} (deleted)"
-    if blocker.state == "cancelled":
-        return f"{_name(blocker)} (cancelled)"
-    return f"{_name(blocker)} ({_STATES.get(blocker.state, blocker.state)})"
-
-
-_STATES = {
-    "deadletter": "failed",
-    "in-progress": "in progress",
-    "review": "in review",
-    "awaiting-response": "waiting for an answer",
-    "backlog": "waiting",
-}
-
-
-def _name(task: Task) -> str:
-    return task.plan_key or task.id
 
 
 def _done(task: Task, runs: list[Run], made: list[Artifact], now: str) -> DoneTask:
@@ -345,14 +246,6 @@ def _totals(rows: Rows, since: str | None, now: str) -> RunTotals:
         if name in sums and (name != "cost_partial" or sums["cost_usd"] is not None)
     }
     return RunTotals(sums["runs"], sums["time"], spent, round(max(0.0, elapsed), 3), began, ended)
-
-
-def _waits_for_capacity(runs: list[Run], task: Task, now: str) -> str | None:
-    """Until when a task waits for its agent's provider, and what that said; null where it does not."""
-    last = runs[-1] if runs else None
-    if last is None or last.outcome != "capacity" or task.state != "ready" or (task.not_before or "") <= now:
-        return None
-    return f"waits for capacity until {task.not_before}: {last.reason}"
 
 
 def _length(runs: list[Run], now: str) -> float:

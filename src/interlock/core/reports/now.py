@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock import model
-from interlock.core.reports.needs import kept, may_take, needs_me
+from interlock.core.reports.needs import kept, needs_me
+from interlock.core.reports.waits import Reasons
 from interlock.core.tasks.review import under_review
 from interlock.core.teams import members
-from interlock.core.workers import Waits, clock_time
+from interlock.core.workers import clock_time
 from interlock.errors import InvalidRequest
 from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN, LEAD
-from interlock.model.status import HeldTask, NextTask, RunningTask, StatusReport, UnableMember
+from interlock.model.status import NextTask, RunningTask, StatusReport, UnableMember, WaitingTask
 from interlock.model.task import COLUMNS, HELD, PRIORITIES, STATES, Task
 from interlock.model.team import Member
 from interlock.model.text import plain
@@ -39,25 +40,29 @@ def status(
     held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
     reviews = {task.id: run.member for task in held if (run := under_review(rows, task)) is not None}
     own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
-    waits, windows = Waits(rows, settings, now), _windows(rows)
+    reasons, windows = Reasons(rows, settings, now), _windows(rows)
     return StatusReport(
         team=team,
         status="paused" if own.settings.get("paused") else own.status,
         paused=[member.name for member in members if member.status == "paused"],
         stopped=[member.name for member in members if member.status == "stopped"],
         runner=own.runner,
-        needs_me=needs_me(rows, waits),
+        needs_me=needs_me(rows, reasons.workers),
         running=[
             _running(task, reviews.get(task.id), log_path, windows.get((task.owner or "", task.session or "")))
             for task in held
             if task.id in reviews or _at_work(task)
         ],
-        waiting=[HeldTask(*_held(task)) for task in held if task.id not in reviews and not _at_work(task)],
+        waiting=[
+            WaitingTask(*_held(task), reasons.of(task))
+            for task in held
+            if task.id not in reviews and not _at_work(task)
+        ],
         next=[
             NextTask(
                 task.id, task.subject, task.state, task.plan_key, task.priority, task.reserved_for,
                 task.not_before if task.not_before is not None and task.not_before > now else None,
-                waits.why(task, [one for one in members if may_take(task, one.name, one.agent)]),
+                reasons.of(task),
             )
             for task in rows.tasks.ready(NEXT_SHOWN, float(settings.get("ageing")))
         ],
@@ -170,13 +175,20 @@ def _check(sought: model.views.BoardFilter) -> None:
         raise InvalidRequest(f"priority must be one of {', '.join(PRIORITIES)}.", field="priority")
 
 
-def story(rows: Rows, task: Task, events: int) -> model.views.TaskStory:
+def whole(rows: Rows, task: Task, settings: Settings, now: str) -> Task:
+    """A task with what follows from the rows around it, and why it goes no further now."""
+    found = show(rows, task)
+    found.why = Reasons(rows, settings, now).of(found)
+    return found
+
+
+def story(rows: Rows, task: Task, events: int, settings: Settings, now: str) -> model.views.TaskStory:
     """Everything about one task, with its newest `events`."""
     blockers = [rows.tasks.get(id) for id, _ in rows.graph.blockers(task.id)]
     dependents = [rows.tasks.get(id) for id in rows.graph.dependents(task.id)]
     return model.views.TaskStory(
-        show(rows, task), rows.runs.of_task(task.id), rows.tasks.log(task.id), rows.events.of_task(task.id, events),
-        rows.questions.of_task(task.id), rows.handoffs.get(task.id),
+        whole(rows, task, settings, now), rows.runs.of_task(task.id), rows.tasks.log(task.id),
+        rows.events.of_task(task.id, events), rows.questions.of_task(task.id), rows.handoffs.get(task.id),
         rows.tasks.get(task.parent_id) if task.parent_id else None,
         blockers=complete(rows, [one for one in blockers if one is not None]),
         dependents=complete(rows, [one for one in dependents if one is not None]),

@@ -36,6 +36,13 @@ def relay(act: UnitOfWork, request: str, *, tool: str, title: str, preview: str 
     return question
 
 
+def relayed_by(question: Question | None, member: str, session: str | None) -> bool:
+    """Whether that session of the member relayed the question."""
+    if question is None or not question.data.get("relayed"):
+        return False
+    return (question.asked_by, question.session) == (member, session)
+
+
 def asked(act: UnitOfWork, question: Question, run: str | None) -> None:
     """Note in the history which permission a person is asked for."""
     act.event(

@@ -1,27 +1,31 @@
-"""`interlock logs` and `interlock events`: what runs have printed, and the history of a team."""
+"""`interlock logs`, `task file` and `events`: what runs have printed and left, and the history of a team."""
 
 from __future__ import annotations
 
+import base64
+import codecs
 import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import IO
 
 import click
 
 from interlock.app.team import Team
 from interlock.clock import seconds
-from interlock.errors import RunNotFound, StorageError, TaskNotFound
+from interlock.errors import RunNotFound, TaskNotFound
 from interlock.model.event import Event
+from interlock.model.views import FilePart
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
-CHUNK = 65_536
 LOOK_EVERY = 0.2
-"""Seconds between two looks at a growing file: nobody could wake us."""
+"""Seconds between two looks at a growing file: nobody could wake us. While nothing comes, up to `LONGEST_PAUSE`."""
+LONGEST_PAUSE = 1.0
+LONGEST_LINE = 1 << 20
+"""Most characters of a line that are held until its end is there."""
 PAYLOAD_CHARS = 200
 STEERING = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Escape sequences: colours, and all that else steers a terminal."""
@@ -38,26 +42,37 @@ def logs(call: Call, what: str, follow: bool, number: int | None) -> None:
     """
     team = call.team()
     task_id = _task_meant(team, what)
-    path, run = team.output(task_id, number)
-    about = {"task_id": task_id, "run": run}
-    try:
-        with open(path, "rb") as file:
-            if follow:
-                for line in _lines(team, task_id, run, file):
-                    if call.json:
-                        call.document({**about, "text": line.decode("utf-8", "replace")})
-                        sys.stdout.flush()
-                    else:
-                        _raw(line)
-            elif call.json:
-                call.document({**about, "path": path, "text": file.read().decode("utf-8", "replace")})
-            else:
-                while chunk := file.read(CHUNK):
-                    _raw(chunk)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.", path=path) from error
+    first = team.output_part(task_id, number)
+    about = {"task_id": task_id, "run": first.run}
+    parts = _parts(first, lambda start: team.output_part(task_id, first.run, start=start), follow=follow)
+    if not call.json:
+        _print(parts)
+    elif follow:
+        for line in _lines(parts):
+            call.document({**about, "text": line})
+            sys.stdout.flush()
+    else:
+        path = None if call.home.elsewhere else team.output(task_id, first.run)[0]
+        call.document({**about, "path": path, "text": "".join(_lines(parts))})
+
+
+@verb("file", reads=True, example="interlock task file 003 build/report.html > report.html")
+@click.argument("task")
+@click.argument("path")
+@click.option("--run", "number", metavar="N", type=click.IntRange(min=1), help="Of which run [default: the newest].")
+def file(call: Call, task: str, path: str, number: int | None) -> None:
+    """The content of a file that a run left outside git, as `interlock task show` names it.
+
+    Of a link it is where the link leads. With --json the content is in base64.
+    """
+    team = call.team()
+    first = team.artifact_part(task, path, number)
+    parts = _parts(first, lambda start: team.artifact_part(task, path, first.run, start=start))
+    if call.json:
+        content = base64.b64encode(b"".join(part.data for part in parts)).decode()
+        call.document({"task_id": team.task(task).id, "run": first.run, "path": path, "content": content})
+    else:
+        _print(parts)
 
 
 def _task_meant(team: Team, what: str) -> str:
@@ -78,39 +93,52 @@ def _task_meant(team: Team, what: str) -> str:
     return max(mine, key=lambda task: str(task.claimed_at)).id
 
 
-def _lines(team: Team, task_id: str, run: int, file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a growing file, until the run has ended and everything is read."""
-    begun = b""
-    ended = False
+def _parts(part: FilePart, read: Callable[[int], FilePart], *, follow: bool = False) -> Iterator[FilePart]:
+    """The parts of a file from `part` on, each read when the one before was used; with `follow` until it has ended."""
+    pause = LOOK_EVERY
     while True:
-        begun += file.readline()
-        if begun.endswith(b"\n"):
+        if part.data:
+            yield part
+            pause = LOOK_EVERY
+        end = part.start + len(part.data)
+        if end >= part.size and (part.ended or not follow):
+            return
+        if not part.data:
+            if not follow:
+                return  # It has become shorter.
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+        part = read(end)
+
+
+def _lines(parts: Iterable[FilePart]) -> Iterator[str]:
+    """The lines of text in these parts, a very long one in pieces."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    begun = ""
+    for part in parts:
+        *lines, begun = (begun + decoder.decode(part.data)).split("\n")
+        yield from (f"{line}\n" for line in lines)
+        if len(begun) > LONGEST_LINE:
             yield begun
-            begun = b""
-        elif ended:
-            break
-        else:
-            # Once more after the end: what was written just before it.
-            ended = all(one.ended_at is not None for one in team.runs(task_id) if one.number == run)
-            if not ended:
-                time.sleep(LOOK_EVERY)
+            begun = ""
+    begun += decoder.decode(b"", True)
     if begun:
         yield begun
 
 
-def _raw(data: bytes) -> None:
-    """Print output as it is into a pipe; on a terminal colours only, nothing else that steers it."""
+def _print(parts: Iterable[FilePart]) -> None:
+    """Print bytes as they are into a pipe; on a terminal text with its colours, and nothing else that steers it."""
     if not sys.stdout.isatty():
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        for part in parts:
+            sys.stdout.buffer.write(part.data)
+            sys.stdout.buffer.flush()
         return
     coloured = os.environ.get("NO_COLOR") is None
-    text = STEERING.sub(
-        lambda found: found[0] if coloured and found[0].endswith("m") else "", data.decode("utf-8", "replace")
-    )
-    sys.stdout.write("".join(c if c.isprintable() or c in "\n\t\r" or c == "\x1b" else "" for c in text))
-    sys.stdout.flush()
+    for line in _lines(parts):
+        text = STEERING.sub(lambda found: found[0] if coloured and found[0].endswith("m") else "", line)
+        sys.stdout.write("".join(c if c.isprintable() or c in "\n\t\r" or c == "\x1b" else "" for c in text))
+        sys.stdout.flush()
 
 
 @verb("events", reads=True, example="interlock events --follow --json | jq .type")

@@ -12,7 +12,7 @@ from interlock.clock import iso, seconds
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.json import Json
 from interlock.model.names import HUMAN
-from interlock.model.status import StatusReport
+from interlock.model.status import StatusReport, WaitingTask
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -58,7 +58,7 @@ def shown(found: StatusReport) -> list[str]:
             who = words.clean(task.member or "")
             subject = words.clean(task.subject)
             lines.append(f"  {task.task_id}  {words.state(task.state)}  {who}  {subject}{since}")
-            if said := getattr(task, "last_words", None):
+            if said := task.why if isinstance(task, WaitingTask) else task.last_words:
                 lines.append(words.faint(_cut(f"      {words.clean(said)}")))
     if found.next:
         lines += ["", words.strong("Next")]

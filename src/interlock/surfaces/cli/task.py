@@ -118,7 +118,8 @@ def show(call: Call, task: str) -> None:
     if call.json:
         call.document({**found.as_dict(), "files": files})
     else:
-        call.say(task_text.whole(found, team.runs(found.id), team.work_log(found.id), files, team.name))
+        elsewhere = call.home.path if call.home.elsewhere else None
+        call.say(task_text.whole(found, team.runs(found.id), team.work_log(found.id), files, team.name, elsewhere))
         call.warn(found.warnings)
 
 

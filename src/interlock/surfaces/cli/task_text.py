@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,8 +96,10 @@ def whole(
     log: Sequence[tuple[str, str, str]],
     files: Sequence[model.run.Artifact],
     team: str,
+    elsewhere: str | None = None,
 ) -> list[str]:
-    lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
+    """Everything about a task; `elsewhere` is the address of its home, where that is on another machine."""
+    lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task, elsewhere)]
     if task.question:
         lines += ["", words.strong("Question"), *question(task.question, team)]
     for title, text in (("Body", task.body), ("Output", _marked(task.output)), ("Findings", task.findings)):
@@ -123,7 +126,9 @@ def whole(
     if files:
         lines += ["", words.strong("Files outside git")]
         for one in files[:FILES_SHOWN]:
-            what = f"{words.size(one.size or 0)}  {words.clean(one.file)}" if one.file else f"{one.kind}, not kept"
+            where = one.file or f"interlock task file {one.task_id} {shlex.quote(one.path)}"
+            kept = one.kind in model.run.KEPT
+            what = f"{words.size(one.size or 0)}  {words.clean(where)}" if kept else f"{one.kind}, not kept"
             lines.append(f"  {words.clean(one.path)}  {words.faint(what)}")
         lines += [f"  and {len(files) - FILES_SHOWN} more (--json)"] if len(files) > FILES_SHOWN else []
     if log:
@@ -176,16 +181,19 @@ def _evidence(found: Mapping[str, Any]) -> list[str]:
     return [f"  {'  '.join(part for part in (*parts, about) if part)}"]
 
 
-def _fields(task: Task) -> list[str]:
+def _fields(task: Task, elsewhere: str | None) -> list[str]:
     limits = {"timeout": task.timeout, "retries": task.retries, **(task.limits or {})}
     worktree, known = None, task.worktree
     if known and known.get("merged"):
         worktree = f"merged as {str(known['merged'])[:12]}"
+    elif known and elsewhere:
+        worktree = f"{known['path']} on {known['branch']}, on the machine of {elsewhere}"
     elif known:
         worktree = f"{known['path']} on {known['branch']}" if os.path.isdir(str(known["path"])) else "gone"
     return words.fields(
         [
             ("state", words.state(task.state)),
+            ("why", words.clean(task.why or "")),
             ("priority", words.priority(task.priority)),
             ("type", task.type),
             ("key", task.plan_key),

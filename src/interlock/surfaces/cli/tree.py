@@ -81,6 +81,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("task show", "task:show", "one task, whole"),
         ("task graph", "task:graph", "what waits for what"),
         ("task claim", "task:claim", "take a task"),
+        ("task file", "logs:file", "a file that a run left outside git"),
         ("task worktree", "task:worktree", "a git worktree for a task of mine"),
         ("task next", "task:next_", "take the most urgent ready task"),
         ("task update", "task:update", "edit a task, log a line, or take it forward"),

@@ -30,8 +30,10 @@ PRIORITY = click.Choice(PRIORITIES)
 @verb("list", reads=True, example="interlock workflow list --dir .")
 @DIRECTORY
 def list_(call: Call, directory: str) -> None:
-    """The workflows that are installed in a project: what `workflow run` can be given."""
-    found = engine.installed_workflows(directory)
+    """The workflows that are installed in a project: what `workflow run` can be given. On a home elsewhere those of
+    the team's directory there."""
+    place = _place(call, directory)
+    found = call.team().installed_workflows() if place is None else engine.installed_workflows(place)
     width = max((len(str(one["skill"])) for one in found), default=0)
     lines = []
     for one in found:
@@ -277,7 +279,8 @@ def run(
 ) -> int:
     """Run a workflow: an agent is taken through every step, its menus are answered, and you are asked what is left.
 
-    Run again, it resumes where it was interrupted. Exit code 0 when the workflow is completed.
+    Run again, it resumes where it was interrupted. Exit code 0 when the workflow is completed. On a home elsewhere it
+    is only started, in the team's directory there, and the workers of that home do it.
     """
     if dry_run:
         shown = engine.describe(skill, directory)
@@ -286,9 +289,9 @@ def run(
     given = {name.strip(): value for name, _, value in (one.partition("=") for one in values)}
     if faulty := [one for one in values if not one.partition("=")[0].strip() or "=" not in one]:
         raise click.BadParameter(f"{faulty[0]!r} is not NAME=VALUE", param_hint="--set")
-    named, command = program(agent) if agent else (None, None)
-    team = _team_for(call, engine.find_workflow(skill, directory).project)
-    offer = None if new else team.resumable_workflow(skill, directory=directory)
+    place = _place(call, directory)
+    team = call.team() if place is None else _team_for(call, engine.find_workflow(skill, place).project)
+    offer = None if new else team.resumable_workflow(skill, directory=place)
     if offer is not None and _resumes(call, offer):
         started = team.resume_workflow(offer["workflow_id"])
         said = {"use tier ": tier, "profile: ": profile, "progress: ": progress}  # in the words of `workflow adjust`
@@ -298,7 +301,7 @@ def run(
         call.note(f"{words.strong(started['workflow_id'])}  {started['resumed']}")
     else:
         started = team.start_workflow(
-            skill, directory=directory, agent=team.worker(named, command=command, permissions=permissions).name,
+            skill, directory=place, agent=_doer(call, team, agent, permissions),
             brief=brief[1] if brief else "", values=given, tier=tier, yolo=yolo, profile=profile, progress=progress,
             session=session,
         )  # fmt: skip
@@ -328,6 +331,7 @@ def _carry_on(call: Call, team: Team, run_id: str, *, detach: bool) -> int:
         return WorkflowLines(team, run_id, lambda line: click.echo(line, err=call.json))
 
     attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
+    detach = detach or call.home.elsewhere
     while not detach:
         # Whoever sits at this terminal is asked here, so no session has to wait for an answer from elsewhere.
         reason = drive(call, team, hold=0.0, view=view)
@@ -337,6 +341,28 @@ def _carry_on(call: Call, team: Team, run_id: str, *, detach: bool) -> int:
     state = team.workflow_run(run_id)
     call.answer(state, workflow_board.whole(state, team))
     return 0 if detach or state["outcome"] == "COMPLETED" else 1
+
+
+def _doer(call: Call, team: Team, agent: str | None, permissions: str | None) -> str | None:
+    """The member that is to do it; None for whoever takes it. On a home elsewhere a member of that team is named, since
+    only an admin may have one looked for or spawned."""
+    named, command = program(agent) if agent else (None, None)
+    if call.home.elsewhere and command is None and permissions is None:
+        return named
+    return team.worker(named, command=command, permissions=permissions).name
+
+
+def _place(call: Call, directory: str) -> str | None:
+    """The project; None for that of the team on another machine.
+
+    Raises:
+        LocalOnly: a directory of this machine is named for a home elsewhere.
+    """
+    if not call.home.elsewhere:
+        return directory
+    if directory != ".":
+        call.home.need_here("--dir")
+    return None
 
 
 def _team_for(call: Call, root: str) -> Team:

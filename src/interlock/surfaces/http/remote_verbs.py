@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from interlock.app.home import Home
 from interlock.app.team import EVENTS_AT_ONCE, Team
-from interlock.app.verbs import OWN_MAIL, WORKER, RemoteVerb, verb_of
+from interlock.app.verbs import OWN_MAIL, PLACES_OF_HOME, WORKER, RemoteVerb, verb_of
 from interlock.errors import AnswerLost, LedgerBusy
 from interlock.model.event import Event
 from interlock.model.json import Json
@@ -134,6 +134,9 @@ def _of_team(context: RequestContext, call: VerbCall, team: str, verb: str) -> R
     found = verb_of(Team, verb)
     context.principal.must(*found.roles)
     arguments = parsed(found, call)
+    for name in PLACES_OF_HOME:
+        if arguments.get(name) is not None:
+            context.need_admin(name)
     if verb in OWN_MAIL:
         context.own_mail_only(arguments.get("member") or (context.name if verb == "inbox" else None))
     try:

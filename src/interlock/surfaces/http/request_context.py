@@ -93,7 +93,12 @@ class RequestContext:
         """Return whom the caller acts as: itself, or, for an admin, whom it names. Raises Forbidden."""
         if by is not None and by != self.name and self.principal.role != "admin":
             raise Forbidden(f"This token acts as {self.name} only, not as {by}.", member=by)
-        return by or self.name
+        return self.name if by is None else by
+
+    def need_admin(self, field: str) -> None:
+        """Refuse a place on this machine to everybody else. Raises Forbidden."""
+        if self.principal.role != "admin":
+            raise Forbidden(f"Only an admin may name another {field} than the team's own.", field=field)
 
     def own_mail_only(self, member: str | None) -> None:
         """Refuse a member the mail of others. Raises Forbidden."""

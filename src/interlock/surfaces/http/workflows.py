@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from interlock.app.team import Team
-from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
+from interlock.errors import AmbiguousId, InvalidRequest, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.surfaces.http import requests, responses
 from interlock.surfaces.http.request_context import Operator, Reader, RequestContext, slow
@@ -33,8 +33,8 @@ def workflows(context: Reader, team: TeamName | None = None) -> Response:
 @router.post("", status_code=201, responses=documented(responses.WorkflowDocument, 201))
 def start(context: Operator, new: requests.NewWorkflow) -> Response:
     """Begin a run. A `directory` other than the team's own may be named by an admin only."""
-    if new.directory is not None and context.principal.role != "admin":
-        raise Forbidden("Only an admin may name another directory than the team's own.", field="directory")
+    if new.directory is not None:
+        context.need_admin("directory")
     run = context.acting(new.team).start_workflow(**new.given("team"))
     return answer({**run, "team": new.team}, 201)
 
