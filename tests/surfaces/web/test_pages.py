@@ -76,9 +76,7 @@ def test_a_page_says_why_its_task_waits_and_no_longer_when_it_does_not(browser: 
     assert f'data-role="why">blocked by {first.id} (ready)<' in browser.call("GET", page).body.decode()
     team.cancel(first.id)
     team.depend(second.id, on=first.id, remove=True)
-    assert f'data-role="why">{team.task(second.id).why}<' in browser.call("GET", page).body.decode()
-    team.cancel(second.id)
-    assert 'data-role="why"' not in browser.call("GET", page).body.decode()
+    assert 'data-role="why"' not in browser.call("GET", page).body.decode(), "whoever likes may claim it"
 
 
 def test_the_policy_allows_scripts_and_styles_of_the_server_alone(browser: Client, team: Team) -> None:

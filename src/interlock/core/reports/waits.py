@@ -88,13 +88,13 @@ class Reasons:
         takers = [one for one in people.values() if one.role == "member" and may_take(task, one.name, one.agent)]
         return self.workers.why(task, takers)
 
-    def _by_hand(self, task: Task) -> str:
+    def _by_hand(self, task: Task) -> str | None:
         members = [one.name for one in self.workers.people.values() if one.role == "member"]
         takers = [name for name in members if task.reserved_for in (None, name)]
         most = int(self._settings.get("member_parallel"))
         if most and takers and all(self._at(name) >= most for name in takers):
             return f"{named(takers, 3)}: at {most}, as many tasks as a member may be at"
-        return f"waits for {task.reserved_for or 'a member'} to claim it"
+        return f"waits for {task.reserved_for} to claim it" if task.reserved_for else None
 
     def _at(self, member: str) -> int:
         return sum(one.state == "in-progress" for one in self._rows.tasks.owned(member))
