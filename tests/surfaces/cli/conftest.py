@@ -9,7 +9,6 @@ import pytest
 
 from tests.command import Answer, command
 
-
 Interlock = Callable[..., Answer]
 
 
