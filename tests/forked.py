@@ -22,7 +22,8 @@ FORKS.set_forkserver_preload(["tests.forked_modules"])
 
 
 class Forked:
-    """One process that does `main(*arguments)`, in the current environment with `environment` added."""
+    """One process that does `main(*arguments)`, in the current environment with `environment` added. Its errors go
+    where ours go, unless `errors` are wanted."""
 
     def __init__(
         self,
@@ -30,17 +31,19 @@ class Forked:
         *arguments: str,
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        errors: bool = True,
     ) -> None:
-        (out, its_out), (err, its_err) = FORKS.Pipe(duplex=False), FORKS.Pipe(duplex=False)
+        pipes = [FORKS.Pipe(duplex=False) for _ in range(2 if errors else 1)]
         surroundings = {**os.environ, **(environment or {})}
         where = str(directory or Path.cwd())
         self._process = FORKS.Process(
-            target=_begin, args=(main, arguments, where, surroundings, its_out, its_err), daemon=True
+            target=_begin, args=(main, arguments, where, surroundings, [end for _, end in pipes]), daemon=True
         )
         self._process.start()
-        its_out.close()
-        its_err.close()
-        self.stdout, self.stderr = _text(out), _text(err)
+        for _, end in pipes:
+            end.close()
+        self.stdout = _text(pipes[0][0])
+        self.stderr = _text(pipes[1][0]) if errors else None
         assert self._process.pid is not None
         self.pid = self._process.pid
 
@@ -65,7 +68,7 @@ class Forked:
             with stream:
                 read[place] = stream.read()
 
-        streams = [(place, one) for place, one in enumerate((self.stdout, self.stderr)) if not one.closed]
+        streams = [(place, one) for place, one in enumerate((self.stdout, self.stderr)) if one and not one.closed]
         threads = [threading.Thread(target=drain, args=one, daemon=True) for one in streams]
         for thread in threads:
             thread.start()
@@ -95,14 +98,13 @@ def _begin(
     arguments: tuple[str, ...],
     directory: str,
     environment: dict[str, str],
-    out: Connection,
-    err: Connection,
+    ends: list[Connection],
 ) -> None:
     """What a new process does instead of being executed."""
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    for number, name, end in ((1, "stdout", out), (2, "stderr", err)):
+    for number, name, end in zip((1, 2), ("stdout", "stderr"), ends, strict=False):
         os.dup2(end.fileno(), number)
         end.close()
         setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115

@@ -125,7 +125,7 @@ class Runner:
                 [*within, sys.executable, "-m", drive.__name__, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
             )
             if within
-            else Forked(drive.main, *words, directory=ROOT)
+            else Forked(drive.main, *words, directory=ROOT, errors=False)
         )
         self.pid = self._process.pid
 
