@@ -21,6 +21,7 @@ from typing import Any
 import interlock
 from interlock.app.home import Home
 from scripts.pinned import FIRST, THIRD
+from tests.command import command
 from tests.corpus.conftest import Corpus
 from tests.workflow.test_stories import commit
 
@@ -142,12 +143,14 @@ class Night:
             "PYTHONPATH": str(SOURCE), "INTERLOCK_HOME": str(self.directory / "home"), "INTERLOCK_STOP_GRACE": "0.2",
             "INTERLOCK_WORKFLOW_SILENCE": str(self.silence), "INTERLOCK_RETRY_DELAY": "0.2", **self.variables,
         }  # fmt: skip
+        if kill_after is None:
+            return command("--json", "story", *words, directory=self.root, environment=environment).told
         argv = [sys.executable, "-m", "interlock.surfaces.cli", "--json", "story", *words]
         # Files, not pipes: what is killed leaves children behind that hold them open.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             ran = subprocess.Popen(argv, cwd=self.root, env=environment, stdout=out, stderr=err, start_new_session=True)
             try:
-                ran.wait(kill_after or 3000)
+                ran.wait(kill_after)
             except subprocess.TimeoutExpired:
                 os.killpg(ran.pid, signal.SIGKILL)
                 ran.wait()
