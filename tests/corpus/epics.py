@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -53,7 +52,7 @@ def waits(number: int) -> list[int]:
 
 def newest(corpus: Corpus, root: Path, count: int) -> list[str]:
     """Three spec folders of 6.12 with `count` stories in all; their keys."""
-    shutil.copytree(corpus.project(THIRD), root, symlinks=True)
+    corpus.copy(THIRD, root)
     keys = []
     for epic in range(1, EPICS + 1):
         folder = root / f"_bmad-output/specs/spec-e{epic}"
@@ -74,7 +73,7 @@ def newest(corpus: Corpus, root: Path, count: int) -> list[str]:
 
 def earliest(corpus: Corpus, root: Path, count: int) -> list[str]:
     """Three epics of a22 with `count` stories in all, all in backlog; their keys."""
-    shutil.copytree(corpus.project(FIRST), root, symlinks=True)
+    corpus.copy(FIRST, root)
     status, epics, keys = "development_status:\n", "# Epics\n", []
     for epic in range(1, EPICS + 1):
         status += f"  epic-{epic}: backlog\n"
