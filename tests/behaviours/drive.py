@@ -18,7 +18,7 @@ from interlock.model.driving import Stop
 from interlock.surfaces.cli import GARBAGE
 
 
-def main() -> None:
+def main(place: str, text: str) -> None:
     """Drive."""
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     stop = Stop()
@@ -33,8 +33,8 @@ def main() -> None:
     def hear(update: Update) -> None:
         print(update.member, update.kind, update.text, flush=True)
 
-    home = interlock.connect(sys.argv[1])
-    options = json.loads(sys.argv[2])
+    home = interlock.connect(place)
+    options = json.loads(text)
     if "server" in options:  # as a worker on another machine
         server = interlock.connect(options.pop("server"), options.pop("token", None))
         reason = interlock.work(
@@ -46,4 +46,5 @@ def main() -> None:
     gc.freeze()  # as the command line does
 
 
-main()
+if __name__ == "__main__":
+    main(*sys.argv[1:])

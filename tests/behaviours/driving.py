@@ -23,6 +23,8 @@ from interlock.model.plan import StagedPlan
 from interlock.model.status import Need
 from interlock.model.task import Task
 from interlock.processes import table
+from tests.behaviours import drive
+from tests.forked import Forked
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,14 +116,16 @@ class Place:
 
 
 class Runner:
-    """A process that does `home.drive`, and prints what it hears. See `drive.py`."""
+    """A process that does `home.drive`, and prints what it hears, perhaps `within` another program. See `drive.py`."""
 
     def __init__(self, home: str, options: dict[str, Any], within: Sequence[str] = ()) -> None:
-        self._process = subprocess.Popen(
-            [*within, sys.executable, "-m", "tests.behaviours.drive", home, json.dumps(options)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
+        words = (home, json.dumps(options))
+        self._process: subprocess.Popen[str] | Forked = (
+            subprocess.Popen(
+                [*within, sys.executable, "-m", drive.__name__, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            )
+            if within
+            else Forked(drive.main, *words, directory=ROOT, errors=False)
         )
         self.pid = self._process.pid
 

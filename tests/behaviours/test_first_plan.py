@@ -180,20 +180,20 @@ def test_submodules_are_filled_in_each_worktree(place: Place, programs: Path) ->
     clean(place, fill, "pytest -q")
     plan = place.work / "plan.yaml"
     plan.write_text(plan.read_text().replace("setup: ", "# "))
-    said = json.loads(interlock(place, "--json", "plan", "check", str(plan)).stdout)
+    said = interlock(place, "--json", "plan", "check", str(plan)).json
     assert f"submodules are empty in a worktree; `setup: {fill}` fills them" in said["notes"]
 
 
 def clean(place: Place, setup: str | None, check: str) -> None:
     """`init` writes that setup and check, and `plan check` has nothing to say about it, nor with an agent in it."""
-    assert interlock(place, "init", str(place.work)).returncode == 0
+    assert interlock(place, "init", str(place.work)).code == 0
     plan = place.work / "plan.yaml"
     text = plan.read_text()
     assert (f"setup: {json.dumps(setup)} " in text) == (setup is not None)
     assert json.dumps(check) in text and json.dumps(f"test -s NOTES.md && {check}") in text
     for written in (text, with_an_agent(text)):
         plan.write_text(written)
-        said = json.loads(interlock(place, "--json", "plan", "check", str(plan)).stdout)
+        said = interlock(place, "--json", "plan", "check", str(plan)).json
         notes = [note for note in said["notes"] if not note.startswith("isolation: worktree, since")]
         assert (said["errors"], notes) == ([], [])
 
@@ -207,7 +207,7 @@ def test_a_broken_file_fails_the_check_of_the_plan_that_was_written(place: Place
         "pyproject.toml": backend, "backend.py": BACKEND,
     })  # fmt: skip
     environment(place.work / ".venv", place.work / "src")
-    assert interlock(place, "init", str(place.work)).returncode == 0
+    assert interlock(place, "init", str(place.work)).code == 0
     check = ".venv/bin/python -m unittest discover -s tests"
     text = with_an_agent((place.work / "plan.yaml").read_text())
     assert f'verify: "test -s NOTES.md && {check}"' in text

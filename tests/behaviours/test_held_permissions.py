@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.agents.acting import acp_member, recorded
-from tests.behaviours.driving import Place, outside, pids
+from tests.behaviours.driving import Place, pids
 from tests.behaviours.lasting import events
+from tests.forked import Forked
 from tests.waiting import until
 
 PID = {"run": ["sh", "-c", "echo $PPID >> agent.pid"]}
@@ -25,24 +25,21 @@ def asks(title: str, **answers: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def run(place: Place, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def run(place: Place, *arguments: str) -> Iterator[Forked]:
     """`interlock run plan.yaml`, without a terminal."""
-    environment = outside(INTERLOCK_HOME=place.home.path)
-    with open(place.path / "printed", "w") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "interlock", "run", "plan.yaml", *arguments],
-            cwd=place.path, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, text=True,
-        )  # fmt: skip
+    home = {"INTERLOCK_HOME": place.home.path}
+    process = Forked(forked.interlock, "run", "plan.yaml", *arguments, directory=place.path, environment=home)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+        process.kill()
+        process.communicate()
 
 
-def printed(place: Place) -> str:
-    return (place.path / "printed").read_text()
+def ends(process: Forked, code: int) -> None:
+    """It ends by itself, with that exit code."""
+    said = process.communicate(120)
+    assert process.returncode == code, said
 
 
 @pytest.mark.long
@@ -54,7 +51,7 @@ def test_the_question_of_the_only_agent_is_held_and_its_answer_continues_the_tur
         (question,) = place.team.questions()
         assert question.held and process.poll() is None
         place.team.reply("one", "allow", question=question.id)
-        assert process.wait(120) == 0, printed(place)
+        ends(process, 0)
     assert place.states() == {"one": "done"} and len(place.team.runs("one")) == 1
     assert len(set(pids(place, "agent.pid"))) == 1 and len(recorded(place.path, "prompt")) == 1
 
@@ -65,12 +62,12 @@ def test_a_run_waits_no_longer_than_hold_time_and_parks_the_question(place: Plac
     place.stage({"one": {"subject": "One"}}, {"bob": bob})
     place.team.configure({"hold_time": 0.2})
     with run(place) as process:
-        assert process.wait(120) == 1, printed(place)
+        ends(process, 1)
     (question,) = place.team.questions()
     assert not question.held and place.task("one").state == "awaiting-response"
     place.team.reply("one", "allow", question=question.id)
     with run(place) as process:
-        assert process.wait(120) == 0, printed(place)
+        ends(process, 0)
     assert place.states() == {"one": "done"} and len(place.team.runs("one")) == 2
 
 
@@ -80,7 +77,7 @@ def test_unattended_is_refused_at_once_and_the_agent_knew_what_it_may_do(place: 
     place.stage({"one": {"subject": "One"}}, {"bob": {**bob, "permissions": "workspace"}})
     place.team.configure({"allowed_commands": "pytest\ngit status"})
     with run(place, "--unattended") as process:
-        assert process.wait(120) == 0, printed(place)
+        ends(process, 0)
     (prompt,) = recorded(place.path, "prompt")
     assert "nobody is awake to be asked" in prompt["text"]
     assert "commands that begin with `pytest`, `git status`" in prompt["text"]
@@ -109,7 +106,7 @@ def test_a_person_who_refuses_is_named_as_the_reason(place: Place) -> None:
     with run(place) as process:
         until(lambda: bool(place.team.questions()))
         place.team.reply("one", "refuse", question=place.team.questions()[0].id)
-        assert process.wait(120) == 0, printed(place)
+        ends(process, 0)
     told = recorded(place.path, "prompt")[1]["text"]
     assert "- make (the person who was asked said no)" in told and "The rest is asked of a person" in told
 

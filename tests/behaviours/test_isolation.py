@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,14 @@ import pytest
 
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository
+from tests.command import Answer, command
 
 TWO = {"ada": SHELL, "bob": SHELL}
 
 
-def interlock(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+def interlock(place: Place, *words: str) -> Answer:
     """The command, as a person types it."""
-    home = str(place.path / "home")
-    argv = [sys.executable, "-m", "interlock.surfaces.cli", "--home", home, *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return command("--home", str(place.path / "home"), *words)
 
 
 def increment(meet: Path, me: str, other: str) -> str:
@@ -40,8 +37,8 @@ def test_two_agents_that_increment_one_file_end_at_two_and_run_says_what_that_me
     tasks = {"x": {"run": increment(place.path, "x", "y")}, "y": {"run": increment(place.path, "y", "x")}}
     place.stage(tasks, TWO, again={"dry_run": True})
     ended = interlock(place, "run", str(place.path / "plan.yaml"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    (line,) = [line for line in ended.stdout.splitlines() if "isolation: worktree" in line]
+    assert ended.code == 0, ended.out + ended.err
+    (line,) = [line for line in ended.out.splitlines() if "isolation: worktree" in line]
     assert "merged into interlock/crew" in line and "interlock merge --all" in line
     assert repository.show("interlock/crew", "counter") == "2"
     assert (place.work / "counter").read_text() == "0\n"
@@ -88,10 +85,10 @@ def test_plan_check_names_every_fault_with_file_and_line_and_starts_nothing(plac
     text += "    run: 'true'\n  two:\n    run: echo fine\n"
     plan.write_text(f"{text}    verify: {place.work}/check\n")
     checked = interlock(place, "plan", "check", str(plan))
-    assert checked.returncode == 1
-    first, second = checked.stdout.splitlines()
+    assert checked.code == 1
+    first, second = checked.out.splitlines()
     assert first.startswith(f"{plan}:5: verify: the program 'true-ish' was not found")
     assert second.startswith(f"{plan}:9: verify would not look at the work in a worktree: {place.work}/check lies in")
     plan.write_text(text.replace("true-ish", '"true"'))
     checked = interlock(place, "plan", "check", str(plan))
-    assert (checked.returncode, place.home.teams()) == (0, []) and "no errors" in checked.stdout
+    assert (checked.code, place.home.teams()) == (0, []) and "no errors" in checked.out

@@ -15,6 +15,8 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from tests import forked
+from tests.forked import Forked
 from tests.surfaces.http.harness import Server
 
 T = TypeVar("T")
@@ -97,6 +99,13 @@ class Place:
         """Do it in a thread: playwright keeps an event loop in this one, and a verb that runs a check wants its own."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(work).result()
+
+    def run(self, *options: str) -> int:
+        """`interlock run` of the plan that lies in the directory; its exit code."""
+        words = ("--home", self.home.path, "run", *options, str(self.directory / "plan.yaml"))
+        process = Forked(forked.interlock, *words)
+        process.communicate(SECONDS)
+        return process.wait()
 
     def let_go(self) -> None:
         """The agent may ask now."""

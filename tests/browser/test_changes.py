@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -40,9 +39,7 @@ def worked(place: Place) -> tuple[Any, Repository, str, str]:
     make.write_text("open('notes.md', 'wb').write(b'one\\n<b>two</b>\\n\\xe2\\x80\\xae)(\\n')")
     plan = PLAN.replace("PYTHON", sys.executable).replace("MAKE", str(make))
     (place.directory / "plan.yaml").write_text(plan)
-    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "run"]
-    words = [*command, str(place.directory / "plan.yaml")]
-    subprocess.run(words, check=True, timeout=200, capture_output=True)
+    assert place.run() == 0
     team = place.home.team("crew")
     first, second = sorted(task.id for task in team.tasks())
     return team, repository, first, second
@@ -101,8 +98,7 @@ def test_the_report_names_what_is_in_no_commit_and_where_work_is_kept(place: Pla
     repository = Repository(place.directory / "work")
     (repository.path / ".git" / "info" / "exclude").write_text("dist/\n")
     (place.directory / "plan.yaml").write_text(IGNORED)
-    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "run"]
-    subprocess.run([*command, str(place.directory / "plan.yaml")], timeout=200, capture_output=True)
+    place.run()
     page = place.visit("/projects/crew/report")
     expect(page.get_by_text("git ignores its whole result, kept with its run: dist/REPORT")).to_be_visible()
     kept = page.locator("section.report li").filter(has=page.locator("code", has_text="/worktrees/"))
@@ -129,8 +125,7 @@ def test_a_night_is_reviewed_without_leaving_the_screen_by_two_keys_each(
     Repository(place.directory / "work")
     hold = place.directory / "hold"
     (place.directory / "plan.yaml").write_text(REVIEWS.replace("HOLD", str(hold)))
-    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "run", "--unattended"]
-    subprocess.run([*command, str(place.directory / "plan.yaml")], timeout=200, capture_output=True)
+    place.run("--unattended")
     hold.touch()  # What is sent back is still worked on when the others are decided.
     page = place.visit("/")
     page.get_by_role("link", name="Review the changes").first.click()
@@ -183,8 +178,7 @@ def test_a_long_night_is_decided_on_one_screen_in_three_actions_a_review_at_most
     )
     Repository(place.directory / "work")
     (place.directory / "plan.yaml").write_text(head + "\n".join(lines))
-    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "run", "--unattended"]
-    subprocess.run([*command, str(place.directory / "plan.yaml")], timeout=280, capture_output=True)
+    place.run("--unattended")
     team = place.home.team("crew")
     waiting = {one.task_id for one in team.questions() if one.kind == "review"}
     assert len(waiting) == number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,12 @@ class Corpus:
     def project(self, version: str) -> Path:
         """A project in which that version is installed."""
         return self.homes[version] / "project"
+
+    def copy(self, version: str, to: Path) -> Path:
+        """A project of one's own in which that version is installed. By `cp`: there are a thousand files in one."""
+        to.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", str(self.project(version)), str(to)], check=True)
+        return to
 
     def source(self, version: str) -> Path:
         """The package as it was published."""

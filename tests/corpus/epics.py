@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 import interlock
 from interlock.app.home import Home
 from scripts.pinned import FIRST, THIRD
+from tests.command import command
 from tests.corpus.conftest import Corpus
 from tests.workflow.test_stories import commit
 
@@ -52,7 +52,7 @@ def waits(number: int) -> list[int]:
 
 def newest(corpus: Corpus, root: Path, count: int) -> list[str]:
     """Three spec folders of 6.12 with `count` stories in all; their keys."""
-    shutil.copytree(corpus.project(THIRD), root, symlinks=True)
+    corpus.copy(THIRD, root)
     keys = []
     for epic in range(1, EPICS + 1):
         folder = root / f"_bmad-output/specs/spec-e{epic}"
@@ -73,7 +73,7 @@ def newest(corpus: Corpus, root: Path, count: int) -> list[str]:
 
 def earliest(corpus: Corpus, root: Path, count: int) -> list[str]:
     """Three epics of a22 with `count` stories in all, all in backlog; their keys."""
-    shutil.copytree(corpus.project(FIRST), root, symlinks=True)
+    corpus.copy(FIRST, root)
     status, epics, keys = "development_status:\n", "# Epics\n", []
     for epic in range(1, EPICS + 1):
         status += f"  epic-{epic}: backlog\n"
@@ -142,12 +142,14 @@ class Night:
             "PYTHONPATH": str(SOURCE), "INTERLOCK_HOME": str(self.directory / "home"), "INTERLOCK_STOP_GRACE": "0.2",
             "INTERLOCK_WORKFLOW_SILENCE": str(self.silence), "INTERLOCK_RETRY_DELAY": "0.2", **self.variables,
         }  # fmt: skip
+        if kill_after is None:
+            return command("--json", "story", *words, directory=self.root, environment=environment).told
         argv = [sys.executable, "-m", "interlock.surfaces.cli", "--json", "story", *words]
         # Files, not pipes: what is killed leaves children behind that hold them open.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             ran = subprocess.Popen(argv, cwd=self.root, env=environment, stdout=out, stderr=err, start_new_session=True)
             try:
-                ran.wait(kill_after or 3000)
+                ran.wait(kill_after)
             except subprocess.TimeoutExpired:
                 os.killpg(ran.pid, signal.SIGKILL)
                 ran.wait()

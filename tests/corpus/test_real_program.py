@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from interlock.workflow.menus import step_menus
 from scripts.pinned import FIRST
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
 from tests.agents.real import enter
+from tests.command import command
 from tests.corpus.acting import DONE, WAITING, changed_sources, shown
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import BRIEF, installed, sources
@@ -28,7 +26,6 @@ DOCUMENT = "_bmad-output/planning-artifacts/prd.md"
 STEPS = range(1, 12)
 QUESTION = "Should it remember what grew in a bed last year?"
 SOURCE = Path(__file__).parents[2] / "src"
-ALONE = 800.0  # seconds: a loaded machine takes many times the half minute of an idle one
 
 
 class Author:
@@ -113,13 +110,10 @@ def test_the_real_program_is_taken_through_a_whole_workflow(
         environment["INTERLOCK_PERMISSIONS"] = "workspace"
         words = ["workflow", "run", SKILL, "--agent", "claude", "--yolo", "--brief", str(tmp_path / "brief.md")]
         began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock.surfaces.cli", "--json", *words], cwd=root, env=environment,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ALONE,
-        )  # fmt: skip
+        done = command("--json", *words, directory=root, environment=environment)
         seconds = time.monotonic() - began
-    assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
-    run = json.loads(done.stdout)
+    assert done.code == 0, (done.out[-3000:], done.err[-3000:])
+    run = done.json
     assert (run["outcome"], run["completed_steps"], run["documents"]) == (
         "COMPLETED", [*STEPS, "gate-deliverable"], [DOCUMENT],
     )  # fmt: skip

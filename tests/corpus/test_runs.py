@@ -27,9 +27,7 @@ BRIEF = "A garden planner for hobby gardeners who forget what they planted. No r
 
 
 def installed(corpus: Corpus, version: str, directory: Path) -> Path:
-    root = directory / "project"
-    shutil.copytree(corpus.project(version), root, symlinks=True)
-    return root
+    return corpus.copy(version, directory / "project")
 
 
 def sources(root: Path) -> str:

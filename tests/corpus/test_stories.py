@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -30,8 +29,7 @@ LIST = """- id: "1"
 
 
 def project(corpus: Corpus, tmp_path: Path, stories: str = LIST, **variables: str) -> Place:
-    root = tmp_path / "project"
-    shutil.copytree(corpus.project(THIRD), root, symlinks=True)
+    root = corpus.copy(THIRD, tmp_path / "project")
     folder = root / FOLDER
     folder.mkdir(parents=True)
     (folder / "SPEC.md").write_text("# The garden\n\nBeds, seeds, water.\n")

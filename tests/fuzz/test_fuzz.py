@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import time
+from functools import cache
 from random import Random
 
 import pytest
@@ -53,6 +54,7 @@ def test_settings_that_nest_too_deeply_are_refused() -> None:
             settings_text.scan(text)
 
 
+@cache
 def compiled() -> list[re.Pattern[str]]:
     """Every regular expression that a module of ours compiles when it is loaded."""
     found = {}

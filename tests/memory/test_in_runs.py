@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from interlock.wiring import memory_of
 from interlock.workflow.memory import post_workflow_curator
 from interlock.workflow.runs import opening
 from interlock.workflow.runs import opening as known
+from tests.command import command
 from tests.memory.servers import PROGRAMS, SERENA, living
 from tests.memory.servers import Place as Server
 from tests.waiting import until
@@ -58,11 +58,7 @@ class Place(Project):
 
     def cli(self, *words: str) -> dict[str, Any]:
         """`interlock memory …`"""
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock.surfaces.cli", "--json", "memory", *words], cwd=self.root,
-            env=self.environment, capture_output=True, text=True, timeout=100,
-        )  # fmt: skip
-        return {**json.loads(done.stdout or done.stderr.splitlines()[-1]), "exit": done.returncode}
+        return command("--json", "memory", *words, directory=self.root, environment=self.environment).told
 
     def events(self, type: str) -> list[dict[str, Any]]:
         return [one.payload for one in self.team.events()[0] if one.type == type]

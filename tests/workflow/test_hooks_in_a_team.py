@@ -107,7 +107,7 @@ def test_a_session_is_the_life_of_the_runner_or_a_chat(tmp_path: Path) -> None:
         team.create_task(SKILL, body=SKILL, type="WORKFLOW")
         place.home.drive("plan-app")
         assert seen() == expected, "one process works on both"
-    assert place("run", SKILL, "--agent", "ada", "--tier", "1", "--new")["outcome"] == "COMPLETED"
+    assert place.apart("run", SKILL, "--agent", "ada", "--tier", "1", "--new")["outcome"] == "COMPLETED"
     assert seen() == both, "another process is another session"
 
 

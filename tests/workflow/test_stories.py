@@ -23,6 +23,7 @@ from interlock.errors import InvalidRequest, NotFound, TeamExists
 from interlock.workflow.package import packages
 from interlock.workflow.runs import starting
 from interlock.workflow.stories import inventory, lane
+from tests.command import command
 from tests.workflow.reviewed import OUT, SPRINT, story_project
 
 AGENT = str(Path(__file__).parent / "programs" / "story_agent.py")
@@ -103,10 +104,7 @@ class Place:
             "PYTHONPATH": SOURCE, "INTERLOCK_HOME": str(self.home_path), "INTERLOCK_STOP_GRACE": "0.2",
             **self.variables,
         }  # fmt: skip
-        argv = [sys.executable, "-m", "interlock.surfaces.cli", "--json", "story", *words]
-        ran = subprocess.run(argv, cwd=self.root, env=environment, capture_output=True, text=True, timeout=800)
-        text = ran.stdout.strip() or ran.stderr.strip().splitlines()[-1]
-        return {**json.loads(text), "exit": ran.returncode}
+        return command("--json", "story", *words, directory=self.root, environment=environment).told
 
     def integrated(self, *words: str) -> str:
         """What git says of the team's integration branch."""

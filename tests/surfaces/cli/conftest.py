@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from interlock.surfaces.cli.entry import run
-
-
-@dataclass
-class Answer:
-    """What a command line printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The one JSON document on stdout."""
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> Any:
-        """The JSON document on stderr."""
-        return json.loads(self.err)
-
+from tests.command import Answer, command
 
 Interlock = Callable[..., Answer]
 
@@ -51,17 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def interlock(here: Path) -> Interlock:
     """Run a command line: `interlock("task", "list", input="…")`."""
-
-    def call(*arguments: str, input: str | bytes | None = None) -> Answer:
-        with CliRunner().isolation(input=input) as streams:
-            try:
-                code = run(arguments)
-            except SystemExit as ended:
-                code = int(ended.code or 0)
-            out, err = streams[0].getvalue(), streams[1].getvalue()
-        return Answer(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
-
-    return call
+    return command
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 import interlock
 from interlock.app.tokens import Tokens
+from tests import forked
+from tests.forked import Forked
 from tests.surfaces.http import documented
 
 PATIENCE = 100.0
@@ -144,7 +146,8 @@ class Stream:
 
 
 class Server:
-    """One `interlock up`. `environment`: settings of that process alone."""
+    """One `interlock up`. `environment`: settings of that process alone; `program`: what Python executes for it, where
+    it is not to be forked."""
 
     def __init__(
         self,
@@ -152,18 +155,18 @@ class Server:
         *,
         port: int = 0,
         environment: Mapping[str, str] | None = None,
-        program: Sequence[str] = ("-m", "interlock.surfaces.cli"),
+        program: Sequence[str] = (),
     ) -> None:
         self.home = home
         self._local = interlock.connect(str(home), environment=environment or {})
         self.tokens: Tokens = self._local.tokens()
-        self.process = subprocess.Popen(
-            [sys.executable, *program, "--home", str(home), "--json", "up", "--port", str(port)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
+        words = ("--home", str(home), "--json", "up", "--port", str(port))
+        self.process: subprocess.Popen[str] | Forked = (
+            subprocess.Popen(
+                [sys.executable, *program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env={**os.environ, **(environment or {})},
+            ) if program else Forked(forked.interlock, *words, environment=environment)
+        )  # fmt: skip
         assert self.process.stdout is not None and self.process.stderr is not None
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviours.repository import Repository
+from tests.command import command
 from tests.surfaces.http.harness import PATIENCE, Client, Server
 from tests.waiting import until
 
@@ -28,9 +27,8 @@ def planned(home: Path, place: Path) -> Repository:
     """A repository, and the work of one task of the team crew on its integration branch."""
     made = Repository(place / "work")
     (place / "plan.yaml").write_text(PLAN)
-    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "run", str(place / "plan.yaml")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
+    done = command("--home", str(home), "run", str(place / "plan.yaml"))
+    assert done.code == 0, done.err
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,15 +16,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from interlock.wiring import connect
+from tests.command import Answer, command
 from tests.surfaces.http.harness import PATIENCE, Server, children
 from tests.waiting import until
 
 STUBBORN = "trap '' TERM; sleep 600 & wait; sleep 600"
 
 
-def cli(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "--json", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+def cli(home: Path, *arguments: str) -> Answer:
+    """A command beside the server."""
+    return command("--home", str(home), "--json", *arguments)
 
 
 def busy_team(server: Server) -> None:
@@ -55,7 +55,7 @@ WAITS = "until test -e {}; do sleep 0.05; done"
 @pytest.mark.long
 def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Server], tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert cli(home, "config", "set", "parallel", "1").returncode == 0
+    assert cli(home, "config", "set", "parallel", "1").code == 0
     server = start()
     assert server.home == home
     admin = server.client()
@@ -70,11 +70,11 @@ def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Serv
         return len(connect(str(home)).team("alpha").tasks(status="in-progress"))
 
     until(lambda: working() == 1)
-    assert cli(home, "config", "set", "parallel", "2").returncode == 0
+    assert cli(home, "config", "set", "parallel", "2").code == 0
     until(lambda: working() == 2)  # A turn of the crew that began with one place.
-    assert cli(home, "config", "set", "task_limit", "2").returncode == 0
+    assert cli(home, "config", "set", "task_limit", "2").code == 0
     assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "three"}) == (429, "task_limit")
-    assert cli(home, "config", "set", "task_limit", "--unset").returncode == 0
+    assert cli(home, "config", "set", "task_limit", "--unset").code == 0
     admin.post("/api/teams/alpha/tasks", {"subject": "three", "assignee": "human"})
     gate.touch()
     until(lambda: len(connect(str(home)).team("alpha").tasks(status="done")) == 2)
@@ -90,7 +90,7 @@ def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Ser
     team = connect(str(server.home)).team("alpha")
     until(lambda: len(team.tasks(status="done")) == 1)
     # By the old one, 600 s, the first sign of life would come after 200 s.
-    assert cli(server.home, "config", "set", "heartbeat_ttl", "6").returncode == 0
+    assert cli(server.home, "config", "set", "heartbeat_ttl", "6").code == 0
     gate = tmp_path / "gate"
     task = admin.post("/api/teams/alpha/tasks", {"subject": "second", "run": WAITS.format(gate)})["id"]
     until(lambda: any(run.heartbeat_at for run in team.runs(task)))
@@ -102,11 +102,11 @@ def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Ser
 def test_a_slip_in_the_settings_stops_nothing_that_runs(start: Callable[..., Server], tmp_path: Path) -> None:
     server = start()
     admin = server.client()
-    assert cli(server.home, "config", "set", "task_limit", "1").returncode == 0
+    assert cli(server.home, "config", "set", "task_limit", "1").code == 0
     (server.home / "settings.json").write_text("{")
     admin.post("/api/teams", {"name": "alpha"})
     admin.post("/api/teams/alpha/tasks", {"subject": "one"})
-    assert "config_parse_error" in cli(server.home, "status", "--team", "alpha").stderr
+    assert "config_parse_error" in cli(server.home, "status", "--team", "alpha").err
     (server.home / "settings.json").write_text('{"task_limit": 1}')
     assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "two"}) == (429, "task_limit")
 
@@ -187,8 +187,8 @@ def test_a_second_server_on_the_same_home_is_refused_with_the_address_of_the_fir
 ) -> None:
     server = start()
     second = cli(server.home, "up", "--port", "0")
-    assert second.returncode == 1
-    refusal = json.loads(second.stderr)
+    assert second.code == 1
+    refusal = second.error
     assert (refusal["error"], refusal["url"]) == ("server_alive", server.url)
     assert server.url in refusal["message"]
 
@@ -206,9 +206,9 @@ def test_two_homes_have_two_servers_whose_cookies_do_not_meet(start: Callable[..
 
 def test_open_makes_links_to_the_running_server_only(start: Callable[..., Server], tmp_path: Path) -> None:
     none = cli(tmp_path / "home", "open")
-    assert none.returncode == 1 and json.loads(none.stderr)["error"] == "server_not_found"
+    assert none.code == 1 and none.error["error"] == "server_not_found"
     server = start()
-    link = json.loads(cli(server.home, "open").stdout)["link"]
+    link = cli(server.home, "open").json["link"]
     assert urlsplit(link).path.startswith("/open/")
     assert urlsplit(link).hostname in (server.host, server.tokens.page_host)
     assert server.stranger().call("POST", urlsplit(link).path).status == 303
@@ -306,7 +306,7 @@ def test_stopping_one_team_pauses_it_and_leaves_the_server_to_the_others(start: 
     server = start()
     busy_team(server)
     left = children(server.process.pid)
-    stopped = json.loads(cli(server.home, "stop", "--now", "--team", "alpha").stdout)
+    stopped = cli(server.home, "stop", "--now", "--team", "alpha").json
     assert "server" in stopped["ended"]
     until(lambda: gone(left))
     admin = server.client()
@@ -320,8 +320,8 @@ def test_down_ends_server_and_agents(start: Callable[..., Server]) -> None:
     busy_team(server)
     left = children(server.process.pid)
     ended = cli(server.home, "down")
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["server"] == server.url
+    assert ended.code == 0, ended.err
+    assert ended.json["server"] == server.url
     server.process.wait(PATIENCE)
     assert gone(left)
 
@@ -377,7 +377,7 @@ def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not
 ) -> None:
     first = start(tmp_path / "one")
     refused = cli(tmp_path / "two", "up", "--port", str(first.port))
-    assert refused.returncode == 1 and json.loads(refused.stderr)["error"] == "invalid_request"
+    assert refused.code == 1 and refused.error["error"] == "invalid_request"
 
 
 @pytest.mark.long
@@ -396,20 +396,20 @@ def test_it_listens_on_this_machine_only_unless_told(start: Callable[..., Server
 @pytest.mark.long
 def test_a_home_keeps_its_tokens(start: Callable[..., Server]) -> None:
     server = start()
-    made = json.loads(cli(server.home, "token", "create", "--person", "eva").stdout)
+    made = cli(server.home, "token", "create", "--person", "eva").json
     assert server.client(made["token"]).call("GET", "/api/teams").status == 200
-    listed = json.loads(cli(server.home, "token", "list").stdout)["tokens"]
+    listed = cli(server.home, "token", "list").json["tokens"]
     assert [token["id"] for token in listed] == [made["id"]] and "token" not in listed[0]
-    assert json.loads(cli(server.home, "token", "revoke", made["id"]).stdout)["name"] == "eva"
+    assert cli(server.home, "token", "revoke", made["id"]).json["name"] == "eva"
     assert server.client(made["token"]).call("GET", "/api/teams").status == 401
-    assert cli(server.home, "token", "revoke", made["id"]).returncode == 1
+    assert cli(server.home, "token", "revoke", made["id"]).code == 1
     home = connect(str(server.home))
     home.create_team("alpha").spawn("bob")
     home.close()
-    member = json.loads(cli(server.home, "--team", "alpha", "token", "create", "--member", "bob").stdout)
+    member = cli(server.home, "--team", "alpha", "token", "create", "--member", "bob").json
     assert (member["role"], member["team"]) == ("worker", "alpha")
-    assert cli(server.home, "token", "create", "--member", "nobody").returncode == 1
-    assert cli(server.home, "token", "create", "--person", "eva", "--role", "worker").returncode == 1
+    assert cli(server.home, "token", "create", "--member", "nobody").code == 1
+    assert cli(server.home, "token", "create", "--person", "eva", "--role", "worker").code == 1
 
 
 def test_a_browser_is_led_to_its_link_without_showing_it_to_others(
@@ -436,4 +436,4 @@ def test_the_status_of_a_team_says_that_a_server_works_on_it(start: Callable[...
     words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(server.home), "status", "--team", "alpha"]
     shown = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
     assert "a worker is running (`interlock up` or `interlock work`)" in shown and "is gone" not in shown
-    assert json.loads(cli(server.home, "status", "--team", "alpha").stdout)["workers"] != []
+    assert cli(server.home, "status", "--team", "alpha").json["workers"] != []

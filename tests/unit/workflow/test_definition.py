@@ -62,6 +62,14 @@ def test_what_was_written_is_read(values: dict[str, object]) -> None:
     assert files.parse(text) == (values, None)
 
 
+def test_what_one_reader_does_to_settings_no_other_sees() -> None:
+    text = "menus: [{code: C, does: continue}]"
+    first, _ = files.parse(text)
+    first["menus"][0]["code"] = "X"
+    first["menus"].append("more")
+    assert files.parse(text) == ({"menus": [{"code": "C", "does": "continue"}]}, None)
+
+
 def variables(own: dict[str, object], config: dict[str, object] | None = None) -> Variables:
     known = {"output_folder": "{project-root}/out", "user_name": "Ada", "empty": ""} if config is None else config
     return Variables(own, project_root="/p", installed_path="/p/_bmad/x", config=known, configs=lambda path: known)

@@ -15,11 +15,13 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 FENCE = "---"
 SETTINGS_LIMIT = 1_000_000  # characters of YAML read; the largest real workflow.yaml has 9,000
 DEPTH = 60  # levels of nesting; a real one has 6
+REMEMBERED = 20_000  # characters of YAML whose values are remembered, of the last 500 texts
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dic
     """
     if len(text) > SETTINGS_LIMIT:
         return {}, Fault(f"more than {SETTINGS_LIMIT:,} characters of settings; move the prose below them", first_line)
+    if len(text) > REMEMBERED:
+        return _parsed(text, first_line, lenient)
+    values, fault = _remembered(text, first_line, lenient)
+    return _plain(values), fault
+
+
+def _parsed(text: str, first_line: int, lenient: bool) -> tuple[dict[str, Any], Fault | None]:
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -113,6 +122,10 @@ def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dic
         kind = "a list" if isinstance(found, list) else f"one value ({str(found)[:40]!r})"
         return {}, Fault(f"settings must be `key: value` lines, not {kind}", first_line)
     return found, None
+
+
+_remembered = lru_cache(500)(_parsed)
+"""A run reads its package and settings at every turn, and nearly always finds what it found before."""
 
 
 def line_of(text: str, keys: Sequence[str | int], name: str = "workflow.md") -> int:
