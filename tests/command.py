@@ -53,7 +53,7 @@ def command(
     if environment is not None:
         given = patch.dict(os.environ, dict(environment), clear=True)
     with (
-        chdir(directory or Path.cwd()),
+        chdir(directory) if directory else nullcontext(),
         given,
         CliRunner().isolation(input=input) as streams,
     ):
