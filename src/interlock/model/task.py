@@ -79,7 +79,7 @@ AOF: dict[str, tuple[str, type]] = {
 SHOWN = (
     "id subject body state status owner assignee type priority review verify evidence blocked_by blocks warnings "
     "parent_id group_id project_id run=command env timeout retries limits run_id attempt metadata question output "
-    "context worktree labels why created_at updated_at claimed_at completed_at"
+    "context worktree labels created_at updated_at claimed_at completed_at"
 ).split()
 
 
@@ -298,7 +298,7 @@ class Task:
     blocks: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     question: Json | None = None
-    why: str | None = None
+    why: str | None = field(default=None, compare=False)
     """Why it goes no further now, where one task was asked for and that is known; lists do not tell."""
     linked: bool = field(default=True, compare=False)
     """False where it is known that it neither waits, or waited, for another task nor another for it."""

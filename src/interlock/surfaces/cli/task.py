@@ -116,7 +116,7 @@ def show(call: Call, task: str) -> None:
     found = team.task(task)
     files = team.artifacts(found.id)
     if call.json:
-        call.document({**found.as_dict(), "files": files})
+        call.document({**found.as_dict(), "files": files, "why": found.why})
     else:
         elsewhere = call.home.path if call.home.elsewhere else None
         call.say(task_text.whole(found, team.runs(found.id), team.work_log(found.id), files, team.name, elsewhere))
