@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import pytest
@@ -124,6 +125,30 @@ def test_a_person_names_the_team_and_may_do_what_the_lead_may(server: Server, te
             assert (await eva.ask("team_status"))["you"]["name"] == "eva"
 
     anyio.run(work)
+
+
+def test_a_token_allows_over_mcp_what_it_allows_elsewhere(server: Server, team: str, tmp_path: Path) -> None:
+    """Only an admin makes members and teams, and names places on the machine of the home; the lead makes members."""
+    tokens = {role: server.tokens.create("petra", role=role)[1] for role in ("operator", "admin")}
+
+    async def ask() -> None:
+        async with agent(server, tokens["operator"], interlock_team=team) as petra:
+            for tool, words in (
+                ("teammate_spawn", {"name": "eva"}),
+                ("team_create", {"team_name": "other"}),
+                ("run_workflow", {"skill": "plan", "workdir": str(tmp_path)}),
+            ):
+                refusal = await petra.refused(tool, **words)
+                assert refusal["error"] == "forbidden" and "the role operator" in refusal["message"], refusal
+            assert (await petra.refused("run_workflow", skill="plan"))["error"] != "forbidden"
+        async with agent(server, secret_of(server, "lead", team)) as lead:
+            assert (await lead.ask("teammate_spawn", name="fay"))["name"] == "fay"
+            assert (await lead.refused("team_create", team_name="other"))["error"] == "forbidden"
+        async with agent(server, tokens["admin"], interlock_team=team) as petra:
+            assert (await petra.ask("teammate_spawn", name="eva"))["name"] == "eva"
+
+    anyio.run(ask)
+    assert server.client().refused("GET", "/api/teams/other/tasks")[0] == 404
 
 
 def test_where_there_is_one_team_it_is_the_one_that_is_meant(start: Callable[..., Server]) -> None:

@@ -184,6 +184,7 @@ class McpEndpoint:
                 self._home, team, member, session, given=own is not None, face=FACE,
                 person=principal.role != "worker" and member == principal.name, origin=principal.origin,
             )  # fmt: skip
+            connection.role = principal.role
             connection.adopt(self._home.team(team))
             known = self._clients.setdefault(key, McpClient(connection, bool(wire)))
         known.used = time.monotonic()

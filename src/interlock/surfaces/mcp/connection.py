@@ -9,7 +9,7 @@ from uuid import uuid4
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.app.windows import ends, starter, starter_words
-from interlock.errors import InterlockError, TeamNotFound
+from interlock.errors import Forbidden, InterlockError, TeamNotFound
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.run import RunOrigin
 
@@ -28,11 +28,13 @@ class Connection:
         acted: whether a call was made that may have begun the session in the ledger.
         leads: whether the member sees and may call the tools for leads.
         driven: whether the member is an agent that a runner of this machine drives.
+        role: what the caller's token allows; None on the machine of the home.
         channel: whether the program takes hints of mail, and relays what it asks for at its prompt; see `channel.py`.
     """
 
     settled = True
     channel = False
+    role: str | None = None
 
     def __init__(
         self, home: Home, team: str, member: str, session: str | None = None, *, given: bool = False,
@@ -95,6 +97,15 @@ class Connection:
     def in_workflow(self) -> bool:
         """Whether the agent of this session is led through a workflow. Blocks."""
         return self._team is not None and self._given and self._team.in_workflow()
+
+    def must(self, *roles: str) -> None:
+        """Raise Forbidden where the token's role is none of these."""
+        if self.role not in (None, *roles):
+            raise Forbidden(
+                f"Your token has the role {self.role}, and this needs {' or '.join(roles)}. `interlock token create` "
+                "makes a token that may.",
+                role=self.role,
+            )
 
     def settle(self) -> None:
         """Find out who the member is, where that is not known or may have changed."""

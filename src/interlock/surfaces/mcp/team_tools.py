@@ -35,6 +35,7 @@ def team_create(
     """Create a team with you as its lead. Needed when this connection's team does not exist yet: the other tools then
     act on the new one (currentTeam says which they act on). Next: teammate_spawn, task_create."""
     connection = call.connection
+    connection.must("admin")
     lead = None
     if connection.bound:
         members = connection.team.members()
@@ -79,6 +80,7 @@ def teammate_spawn(
 ) -> Member:
     """Add a member to the team. With `agent` a running worker starts that program for it; without, somebody joins under
     that name. Next: task_create with it as assignee, or send_message."""
+    call.connection.must("admin", "worker")  # The latter is the lead's.
     return call.connection.team.spawn(name, agent_id=agent_id, agent=agent, model=model, type=type)
 
 
@@ -147,6 +149,8 @@ def run_workflow(
     workdir: Annotated[str | None, "default: the team's"] = None,
 ) -> Json:
     """Start a workflow, such as bmm:create-prd; it asks humans when it must."""
+    if workdir is not None:  # A place on the machine of the home.
+        call.connection.must("admin")
     run = call.connection.team.start_workflow(skill, directory=workdir, brief=input or "")
     names = ("workflow_id", "task_id", "skill", "state", "remaining_count", "warnings")
     return {name: run[name] for name in names}
