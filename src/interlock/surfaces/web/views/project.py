@@ -189,6 +189,7 @@ def doing(page: PageContext) -> Json:
     return {
         "status": status,
         "waiting": [task for task in status.waiting if task.task_id not in shown],
+        "told": shown,
         **_progress(status.counts),
     }
 
