@@ -11,6 +11,8 @@ from interlock.core.unit_of_work import Principal, Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
 from interlock.model.names import SYSTEM
+from interlock.settings import Settings
+from interlock.storage.ledger import Rows
 
 NAMED = 5
 
@@ -35,7 +37,12 @@ class Isolation:
 def look(workspace: Workspace) -> Isolation:
     """How the team has its worktrees now."""
     with workspace.ledger.snapshot() as rows:
-        team, settings = rows.team.get(), workspace.settings(rows)
+        return isolation_of(rows, workspace.settings(rows))
+
+
+def isolation_of(rows: Rows, settings: Settings) -> Isolation:
+    """How the team has its worktrees, at this moment."""
+    team = rows.team.get()
     return Isolation(
         on=settings.get("isolation") == "worktree",
         setup=str(settings.get("worktree_setup")).strip() or None,

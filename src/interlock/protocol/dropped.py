@@ -60,23 +60,25 @@ class DroppedFile:
         return hashlib.sha256(self.data).hexdigest()[:32]
 
 
-def adopt(workspace: Workspace, task_id: str) -> None:
-    """Take in what lies in the directory of that task's run. Without a new file this costs one look at a directory.
+def adopt(workspace: Workspace, task_id: str) -> bool:
+    """Take in what lies in the directory of that task's run; whether there was anything new. Without a new file this
+    costs one look at a directory.
 
     Raises:
         LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: try again.
     """
     found = lying(workspace.directory, task_id)
     if not found:
-        return
+        return False
     with workspace.ledger.snapshot() as rows:
         task = rows.tasks.get(task_id)
         run = rows.runs.get(task_id, task.run) if task is not None and task.run else None
     if run is None or all(_known(run, one) for one in found):
-        return
+        return False
     found = [_kept_aside(one) for one in found]
     with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         adopt_within(act, task_id, found)
+    return True
 
 
 def adopt_within(act: UnitOfWork, task_id: str, found: Iterable[DroppedFile]) -> None:
@@ -215,10 +217,10 @@ def _beat(
     act.event("run.heartbeat", task.id, run=run.id, expires_at=run_fields["expires_at"])
 
 
-def adopt_all(workspace: Workspace, task_ids: Iterable[str]) -> None:
-    """`adopt` for each of these tasks."""
-    for task_id in task_ids:
-        adopt(workspace, task_id)
+def adopt_all(workspace: Workspace, task_ids: Iterable[str]) -> bool:
+    """`adopt` for each of these tasks; whether there was anything new."""
+    found = [adopt(workspace, task_id) for task_id in task_ids]
+    return any(found)
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from interlock.model.text import plain
 from interlock.processes import ref
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
-from interlock.runner.context import ActiveRun, setting
+from interlock.runner.context import ActiveRun
 from interlock.runner.executor import Job, Result
 from interlock.runner.job import Permit, prepare
 from interlock.runner.member_session import MemberSession
@@ -150,8 +150,8 @@ class TaskAttempt:
             if self.permissions is not None:
                 take_refused = self.permissions.take_refused
             self._turns = TurnLoop(run, prepared.told, take_refused)
-            calls = await in_thread(partial(setting, self._workspace, "repeated_calls"))
-            await in_thread(partial(self._turns.progress.begin, int(calls)))
+            calls = int(run.context.settings.get("repeated_calls"))
+            await in_thread(partial(self._turns.progress.begin, calls))
         job, mail = prepared.job, prepared.mail
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
@@ -252,11 +252,8 @@ class TaskAttempt:
             with self._run.act() as act:
                 claim.heartbeat(act, find(act.rows, self._task.id))
 
-        ttl = 3.0
         while True:
-            with suppress(InterlockError):
-                ttl = float(await anyio.to_thread.run_sync(setting, self._workspace, "heartbeat_ttl"))
-            await anyio.sleep(ttl / 3)
+            await anyio.sleep(float(self._run.context.settings.get("heartbeat_ttl")) / 3)
             with suppress(InterlockError):  # A busy ledger is no reason to end a run; the next beat follows.
                 await anyio.to_thread.run_sync(beat)
                 await self._end_excess()

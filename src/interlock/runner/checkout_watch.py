@@ -17,7 +17,7 @@ import anyio.to_thread
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
-from interlock.gitwork.isolation import look, trees
+from interlock.gitwork.isolation import isolation_of, trees
 from interlock.model.names import SYSTEM
 
 INTERVAL = 5.0
@@ -41,6 +41,8 @@ class CheckoutWatch:
     """Looks at the places of one team, and writes down what changed while a run was at work."""
 
     def __init__(self, workspace: Workspace) -> None:
+        self.on = True
+        """Whether there was anything to watch when it looked last: the team works in worktrees."""
         self._workspace = workspace
         self._seen: dict[str, Seen] = {}
         self._runs: dict[str, str] = {}
@@ -60,11 +62,11 @@ class CheckoutWatch:
         """Look once. What cannot be looked at now is left for the next time."""
         workspace = self._workspace
         try:
-            how = look(workspace)
-            if not how.on:
-                return
-            found = trees(workspace, how)
             with workspace.ledger.snapshot() as rows:
+                how = isolation_of(rows, workspace.settings(rows))
+                self.on = how.on
+                if not how.on:
+                    return
                 runs = {run.id: run.task_id for run in rows.runs.open()}
                 resting = {  # path to task of the worktrees in which nobody is at work, and was not a moment ago
                     str((task.worktree or {})["path"]): task.id
@@ -72,6 +74,7 @@ class CheckoutWatch:
                     if task.state in RESTING and task.id not in runs.values() and not task.under_way
                 }
                 head = rows.start.head
+            found = trees(workspace, how)
             top = found.repository.top
             seen = {top: observe(found.repository.git.at(top), workspace.directory)}
             for path in resting:

@@ -16,6 +16,7 @@ from interlock.model.team import Member
 from interlock.model.worker import WorkerRecord
 from interlock.runner.machine_share import MachineShare
 from interlock.runner.usage import UsageMeter
+from interlock.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,8 @@ class RunnerContext:
 
     `home` is passed to agents, so that they find the same ledger; `bin` is where they find our command; `workdir` is
     where members without a worktree of their own work; `process` is this process as the ledger names it. `wake` makes
-    the runner look again at what may start. `worker` is how the ledger lists this process.
+    the runner look again at what may start. As of its last look: `settings` are the team's, and `worker` is how the
+    ledger lists this process.
     """
 
     workspace: Workspace
@@ -72,10 +74,16 @@ class RunnerContext:
     workdir: str
     on_update: Callable[[Update], None]
     wake: Callable[[], None]
+    settings: Settings
     asks: bool = False
     """Whether, at its last look, a run had to wait for those of other teams."""
     worker: WorkerRecord | None = None
     listener_error: Exception | None = None
+
+    @property
+    def labels(self) -> Collection[str]:
+        """What it offers to tasks that ask for some."""
+        return () if self.worker is None else self.worker.labels
 
     def publish(self, member: str, task_id: str, update: Update) -> None:
         """Pass on what was said. A listener that fails once is not called again: the work must not suffer from it."""

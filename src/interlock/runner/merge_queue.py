@@ -29,7 +29,7 @@ from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
 from interlock.gitwork import changes
 from interlock.gitwork.inventory import take
-from interlock.gitwork.isolation import look, trees
+from interlock.gitwork.isolation import isolation_of, look, trees
 from interlock.gitwork.trees import MERGING
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.json import Json
@@ -363,9 +363,9 @@ class BranchMerge:
         """Remove the checkout of the merge and, of a task that is done, its worktree and branch. What cannot be removed
         now is found by the next start of the team, and by the doctor."""
         with self._workspace.ledger.snapshot() as rows:
-            current = rows.tasks.get(self._task.id)
+            current, how = rows.tasks.get(self._task.id), isolation_of(rows, self._workspace.settings(rows))
         try:
-            found = trees(self._workspace, look(self._workspace))
+            found = trees(self._workspace, how)
             found.remove(found.path(self._task.id, MERGING))
             if current is not None and current.state == "done" and current.worktree is not None:
                 left = artifacts.dispose(self._workspace, found, current)
@@ -393,9 +393,8 @@ def _red(evidence: dict[str, Any], lacking: list[str]) -> str:
 class MergeQueue:
     """The merges of one team, one at a time, beside everything else its runner does."""
 
-    def __init__(self, context: RunnerContext, next_task: Callable[[], Task | None], alive: ledger.Alive) -> None:
+    def __init__(self, context: RunnerContext, alive: ledger.Alive) -> None:
         self._context = context
-        self._next_task = next_task
         self._alive = alive
         self._scope: anyio.CancelScope | None = None
 
@@ -404,12 +403,9 @@ class MergeQueue:
         """Whether a merge of ours is under way."""
         return self._scope is not None
 
-    async def begin_next(self, group: TaskGroup) -> None:
-        """Begin the next merge, if there is one and none is under way."""
-        if self._scope is not None:
-            return
-        task = await anyio.to_thread.run_sync(self._next_task)
-        if task is not None:
+    def begin(self, group: TaskGroup, task: Task | None) -> None:
+        """Begin the merge of `task`, if none is under way."""
+        if self._scope is None and task is not None:
             self._scope = anyio.CancelScope()
             group.start_soon(self._merge, task, self._scope)
 

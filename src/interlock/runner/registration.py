@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from interlock import core, model
-from interlock.clock import seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
@@ -62,12 +61,8 @@ def join(workspace: Workspace, enter: Enter, *, shared: bool = False) -> tuple[m
         return enter(act, own), session
 
 
-def beat(workspace: Workspace, worker: model.worker.WorkerRecord, due: float) -> model.worker.WorkerRecord:
-    """Read what the worker is to do, and show, each `due` seconds, that it lives."""
-    with workspace.ledger.snapshot() as rows:
-        found = rows.team.workers().get(worker.name)
-    if found is None or workspace.clock.now() - seconds(found.beat_at) < due:
-        return found or worker
+def beat(workspace: Workspace, worker: model.worker.WorkerRecord) -> model.worker.WorkerRecord:
+    """Show that the worker lives; what it is to do."""
     with workspace.act(Principal(SYSTEM)) as act:
         return core.workers.beat(act, worker.name, worker.process, core.workers.load())
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -38,7 +39,10 @@ from interlock.runner.context import RunnerContext, setting
 from interlock.runner.merge_queue import take_up as merge_up
 from interlock.runner.recovery_scan import LivenessProbe, RecoveryAction, RecoveryFinding, RecoveryScan
 from interlock.runner.verify import recheck
+from interlock.settings import Settings
 from interlock.storage.ledger import Rows
+
+T = TypeVar("T")
 
 UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
@@ -48,6 +52,16 @@ PAUSE = 5.0
 """Seconds before a check that could not be run is tried again."""
 JUMP = 2.0
 """Seconds by which the wall clock may run away from the monotonic one before that counts as a jump."""
+
+
+@dataclass(slots=True, frozen=True)
+class Remains:
+    """What one look found that somebody has to see to: recoveries, checks that nobody runs any more, and the merge that
+    is to be taken up now."""
+
+    recoveries: list[RecoveryFinding]
+    verifies: list[RecoveryFinding]
+    merge: RecoveryFinding | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,14 +117,24 @@ class Scheduler:
         return PollReport([one.action() for one in done], self.written_down(done))
 
     def look(self) -> list[RecoveryFinding]:
-        """What is to be done now, but for verifies. Heartbeats that agents have laid down are taken in first."""
-        self._mind_the_clock()
+        """What is to be done now, but for verifies and merges."""
+        return self.read(lambda rows: self._scan(rows).everything())
+
+    def remains(self, rows: Rows) -> Remains:
+        """Everything that is to be done at this moment, for a reader of `read`."""
+        scan = self._scan(rows)
+        return Remains(scan.everything(), scan.verifies(), scan.next_merge())
+
+    def read(self, reader: Callable[[Rows], T]) -> T:
+        """What `reader` sees of one moment, by which heartbeats that agents have laid down are taken in."""
         workspace = self._workspace
         with workspace.look() as rows:
-            by_hand = rows.runs.by_hand()
-        dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand))
-        with workspace.ledger.snapshot() as rows:
-            return self._scan(rows).everything()
+            self._mind_the_clock(workspace.settings(rows))
+            found, by_hand = reader(rows), rows.runs.by_hand()
+        if dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand)):
+            with workspace.ledger.snapshot() as rows:
+                return reader(rows)
+        return found
 
     def verifies(self) -> list[RecoveryFinding]:
         """The verifies that nobody runs any more."""
@@ -162,14 +186,14 @@ class Scheduler:
                 act.event("scheduler.poll", actions=dict(Counter(one.type for one in done)), executed=executed)
         return executed
 
-    def _mind_the_clock(self) -> None:
+    def _mind_the_clock(self, settings: Settings) -> None:
         """Note when the time since the last look is not what it should be: every lease then starts over."""
         clock = self._workspace.clock
         now, ticks = clock.now(), clock.monotonic()
         if self._last is not None:
             passed, ticked = now - self._last[0], ticks - self._last[1]
             # So long without a look lets no lease run out: a run beats three times in its lease.
-            longest = 2 * self._interval + float(setting(self._workspace, "heartbeat_ttl")) / 4
+            longest = 2 * self._interval + float(settings.get("heartbeat_ttl")) / 4
             if abs(passed - ticked) > JUMP or ticked > longest:
                 self._woke = ticks
         self._last = now, ticks
@@ -232,12 +256,10 @@ class Scheduler:
     def _preview(self) -> list[RecoveryFinding]:
         """What a poll would do now, files that lie there taken in; nothing of it stays."""
         workspace = self._workspace
-        self._mind_the_clock()
         with workspace.ledger.snapshot() as rows:
-            found = self._scan(rows).everything()
-            verifies = self._scan(rows).verifies()
-            merge = self._scan(rows).next_merge()
-            by_hand = rows.runs.by_hand()
+            self._mind_the_clock(workspace.settings(rows))
+            remains, by_hand = self.remains(rows), rows.runs.by_hand()
+        found = remains.recoveries
         ids = [*dropped.with_heartbeat(workspace.directory, by_hand), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
         if any(lying.values()):
@@ -249,7 +271,7 @@ class Scheduler:
                     raise _DryRun
             except _DryRun:
                 pass
-        return [*found, *verifies, *([merge] if merge is not None else [])]
+        return [*found, *remains.verifies, *([remains.merge] if remains.merge is not None else [])]
 
 
 def poll(workspace: Workspace, *, dry_run: bool = False) -> PollReport:
@@ -335,18 +357,17 @@ class RecoveryWorker:
     def busy(self) -> bool:
         return bool(self._checks) or self.recovering
 
-    async def look(self, group: TaskGroup) -> None:
+    def begin(self, group: TaskGroup, remains: Remains) -> None:
         """Begin to recover whatever was left: ending programs takes its time."""
         if self.recovering:
             return
-        found, verifying = await anyio.to_thread.run_sync(lambda: (self._scheduler.look(), self._scheduler.verifies()))
-        for one in verifying:
+        for one in remains.verifies:
             if one.task is not None and one.run is not None and one.task.id not in self._checks:
                 self._checks[one.task.id] = scope = anyio.CancelScope()
                 group.start_soon(self._recheck, one.task, one.run, scope)
-        if found:
+        if remains.recoveries:
             self.recovering = True
-            group.start_soon(self._recover, found)
+            group.start_soon(self._recover, remains.recoveries)
 
     def cancel(self) -> None:
         """Stop the checks that run."""

@@ -14,7 +14,7 @@ that is not endless ends when nothing can proceed without a person, after `hold`
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -29,6 +29,7 @@ from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.workers import Waits
 from interlock.errors import AgentError, InterlockError, LedgerBusy, WorkerNotFound
+from interlock.gitwork.isolation import Isolation, isolation_of
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
 from interlock.model.task import Task
@@ -38,10 +39,11 @@ from interlock.processes import ref
 from interlock.processes.ref import alive
 from interlock.runner import registration, usage, workspace_allocation
 from interlock.runner.checkout_watch import CheckoutWatch
-from interlock.runner.context import RunnerConfig, RunnerContext, setting
+from interlock.runner.context import RunnerConfig, RunnerContext
 from interlock.runner.environment import command_directory
 from interlock.runner.executor import Executor
 from interlock.runner.merge_queue import MergeQueue
+from interlock.runner.picture import LOST, Picture, driven, offers
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import RecoveryWorker, Scheduler
 from interlock.runner.verify import BaselineChecks
@@ -56,8 +58,6 @@ BEAT = 30.0
 """Seconds after which a worker shows again that it lives."""
 SPARE_THREADS = 8
 READY_LOOKED_AT = 10_000
-LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
-"""Outcomes of a run whose task was taken away from it."""
 
 
 class TeamRunner:
@@ -86,6 +86,7 @@ class TeamRunner:
         self._context = RunnerContext(
             workspace=workspace, config=config, home=home, stop=self.stop, process=own,
             bin=command_directory(workspace.directory), workdir="", on_update=on_update, wake=self._wake,
+            settings=workspace.home_settings,
         )  # fmt: skip
         self._began = iso(workspace.clock.now())
         self._quiet_since: float | None = None
@@ -96,7 +97,7 @@ class TeamRunner:
         self._workers = self._pool.workers
         self._probe = RunnerProbe(own, self.drives, self.at, take_over=config.take_over)
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, probe=self._probe)
-        self._merges = MergeQueue(self._context, self._next_merge, self._probe.merges)
+        self._merges = MergeQueue(self._context, self._probe.merges)
         self._recovery = RecoveryWorker(self._context, self._scheduler, self._probe)
         self._baselines = BaselineChecks(self._context)
         self._rouse = anyio.Event()
@@ -111,13 +112,15 @@ class TeamRunner:
             Exception: what `on_update` raised first; the work continued without it.
         """
 
-        def workdir() -> str:
+        def begin() -> tuple[Settings, Isolation, Mapping[str, Member]]:
             with self._workspace.look() as rows:
-                return rows.team.get().workdir or os.getcwd()
+                settings = self._workspace.settings(rows)
+                return settings, isolation_of(rows, settings), driven(rows, self._config.members)
 
-        self._context.workdir = await anyio.to_thread.run_sync(workdir)
-        await self._update_pool(needed=not self._config.idle)
-        await anyio.to_thread.run_sync(workspace_allocation.begin, self._workspace)
+        self._context.settings, how, members = await anyio.to_thread.run_sync(begin)
+        self._context.workdir = how.workdir
+        await self._update_pool(members, needed=not self._config.idle)
+        await anyio.to_thread.run_sync(workspace_allocation.begin, self._workspace, how)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
         reason, ended = "failed", False
         try:
@@ -176,8 +179,9 @@ class TeamRunner:
                 with anyio.CancelScope(shield=True):
                     await self._pool.retire_all()
             group.cancel_scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(watch.look)
+        if watch.on:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(watch.look)
         if failure is not None or reason is None:
             raise failure or RuntimeError("the runner ended without a reason")
         return reason
@@ -217,49 +221,79 @@ class TeamRunner:
             self._rouse = anyio.Event()
             pause = LOOK_AGAIN
             try:
-                reason = await self._turn(group)
+                seen = await anyio.to_thread.run_sync(self._scheduler.read, self._picture)
+                reason = await self._turn(group, seen)
                 if reason is not None:
                     return reason
-                pause = await anyio.to_thread.run_sync(self._seconds_until_due)
+                pause = self._seconds_until(seen.later)
             except LedgerBusy as error:
                 self._context.notice(error.message)
             with anyio.move_on_after(pause):
                 await self._rouse.wait()
 
-    async def _turn(self, group: TaskGroup) -> str | None:
+    def _picture(self, rows: Rows) -> Picture:
+        """Everything that a turn rests on, as it is now."""
+        settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
+        busy, context = dict(self._busy), self._context
+        runs = {name: rows.runs.get(task.id, task.run) for name, task in busy.items()}
+        members = driven(rows, self._config.members)
+        free = [member for name, member in members.items() if not self._pool.is_busy(name)]
+        in_review = rows.tasks.select(states=["review"])
+        offered = offers(rows, free, settings, now, context, in_review)
+        readers = [self._workers[one.name] for one in free if one.name in self._workers and one.name not in offered]
+        if self._config.limits:
+            self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
+        worker = context.worker
+        return Picture(
+            settings=settings,
+            worker=None if worker is None else rows.team.workers().get(worker.name),
+            spent=rows.runs.spent(now, since=self._began) if self._config.limits else {},
+            members=members,
+            stopped={one.name for one in rows.team.members() if one.status == "stopped"},
+            current=[task for one in busy.values() if (task := rows.tasks.get(one.id)) is not None],
+            lost=[name for name, run in runs.items() if run is not None and run.outcome in LOST],
+            offers=offered,
+            mail=[one.member.name for one in readers if one.lasting and one.idle_mail.waits(rows)],
+            remains=self._scheduler.remains(rows),
+            later=[at for at in (rows.tasks.ready_after(now), *(one.not_before for one in in_review)) if at],
+        )
+
+    async def _turn(self, group: TaskGroup, seen: Picture) -> str | None:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""
         until = self._config.until
         over = until is not None and self._workspace.clock.now() >= until
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if over else None
-        ending = ending or await anyio.to_thread.run_sync(self._limit_reached)
-        ending = ending or await self._beat()
-        await self._end_superseded()
-        await self._dismiss(group)
+        self._context.settings = seen.settings
+        ending = ending or self._used_up(seen.spent)
+        ending = ending or await self._beat(seen.worker)
+        await self._end_superseded(seen)
+        self._dismiss(group, seen)
         if not self.stop.hard:  # What was finished is merged, also when nothing new begins.
-            await self._merges.begin_next(group)
+            self._merges.begin(group, None if seen.remains.merge is None else seen.remains.merge.task)
         if ending is None:
-            await self._recovery.look(group)
+            self._recovery.begin(group, seen.remains)
             # Where all are gone, or changed to what we cannot run, those still at work finish.
-            await self._update_pool(needed=False)
+            await self._update_pool(seen.members, needed=False)
             if self._context.worker is None or self._context.worker.status in ("active", FULL):
-                await self._dispatch(group)
-            await self._pool.rest(group)
+                await self._dispatch(group, seen)
+            self._pool.rest(group, seen.stopped, float(seen.settings.get("session_idle")))
             # Who has ended a turn while we looked around may have written to somebody whose mail we had looked at.
             quiet = not self._occupied and not self._rouse.is_set()
             if quiet and not self._config.endless and await self._nothing_left():
                 ending = None if self._baselines.outstanding() else registration.FINISHED
         await self._looked()
-        await self._baselines.begin_next(group, self._busy, over=ending is not None)
+        self._baselines.begin_next(group, seen.current, over=ending is not None)
         await self._park_the_waiting(ending)
         return None if self._occupied else ending
 
-    async def _beat(self) -> str | None:
+    async def _beat(self, worker: WorkerRecord | None) -> str | None:
         """Show, from time to time, that this worker lives; why it is to end."""
-        worker = self._context.worker
+        worker = worker or self._context.worker
         if worker is None:
             return None
-        with suppress(WorkerNotFound):
-            worker = await anyio.to_thread.run_sync(registration.beat, self._workspace, worker, BEAT)
+        if self._workspace.clock.now() - seconds(worker.beat_at) >= BEAT:
+            with suppress(WorkerNotFound):
+                worker = await anyio.to_thread.run_sync(registration.beat, self._workspace, worker)
         self._context.worker = worker
         return "drained" if worker.status == "draining" else None
 
@@ -291,23 +325,27 @@ class TeamRunner:
     def _at_work(self) -> int:
         return len(self._pool.beside) + len(self._busy) - len(self._waiting_workers())
 
-    async def _dispatch(self, group: TaskGroup) -> None:
-        parallel = self._config.parallel or int(await anyio.to_thread.run_sync(setting, self._workspace, "parallel"))
+    async def _dispatch(self, group: TaskGroup, seen: Picture) -> None:
+        parallel = self._config.parallel or int(seen.settings.get("parallel"))
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, 2 * parallel + SPARE_THREADS)
+        taken: set[str] = set()
         for name, worker in list(self._workers.items()):
             if self._at_work >= parallel or self.stop.soft or self._recovery.recovering:
                 return
             if self._pool.is_busy(name):
                 continue
-            if self._config.limits and await anyio.to_thread.run_sync(self._limit_reached) is not None:
-                return  # By a run that has ended since this look around began.
-            claimed = await worker.claim()
+            offer = seen.offers.get(name)
+            if offer is not None and (offer.task_id in taken or (taken and self._config.limits)):
+                self._wake()  # Somebody else has that one: whether there is another, the next turn sees.
+                continue
+            claimed = None if offer is None else await worker.claim(offer)
             if claimed is not None:
+                taken.add(claimed[0].id)
                 self._busy[name] = claimed[0]
                 self._workers[name] = self._workers.pop(name)  # The others come first now.
                 group.start_soon(self._work_on, worker, *claimed)
-            elif worker.lasting and await anyio.to_thread.run_sync(self._pool.has_mail, worker):
+            elif name in seen.mail:
                 self._pool.begin(group, worker, worker.read_mail)
 
     async def _park_the_waiting(self, ending: str | None) -> None:
@@ -328,15 +366,16 @@ class TeamRunner:
         try:
             await worker.carry_out(task, caller)
             with suppress(InterlockError):  # Otherwise it is done when it is merged.
-                await anyio.to_thread.run_sync(self._baselines.want, task.id)
-                await anyio.to_thread.run_sync(workspace_allocation.put_away, self._workspace, task)
+                ended = await anyio.to_thread.run_sync(workspace_allocation.put_away, self._workspace, task)
+                self._baselines.want(ended)
         finally:
             del self._busy[worker.member.name]
             self._wake()
 
-    async def _update_pool(self, *, needed: bool) -> None:
+    async def _update_pool(self, members: Mapping[str, Member], *, needed: bool) -> None:
+        before = set(self._workers)
         try:
-            news = await anyio.to_thread.run_sync(self._pool.update)
+            news = await anyio.to_thread.run_sync(self._pool.update, members)
             self._nobody = None
         except AgentError as error:
             if needed:
@@ -345,31 +384,21 @@ class TeamRunner:
             self._nobody = error.message
         for sentence in news:
             self._context.notice(sentence)
+        if not before.issuperset(self._workers):
+            self._wake()  # Whether they have mail was not looked at yet.
 
-    async def _end_superseded(self) -> None:
+    async def _end_superseded(self, seen: Picture) -> None:
         """End the programs of runs that were taken away: cancelled, reassigned, deleted."""
-        busy = dict(self._busy)
+        for name in seen.lost:
+            if name in self._busy and name in self._workers:
+                await self._workers[name].cancel()
 
-        def lost() -> list[str]:
-            with self._workspace.ledger.snapshot() as rows:
-                runs = {name: rows.runs.get(task.id, task.run) for name, task in busy.items()}
-            return [name for name, run in runs.items() if run is not None and run.outcome in LOST]
-
-        if busy:
-            for name in await anyio.to_thread.run_sync(lost):
-                if self._busy.get(name) is busy[name]:
-                    await self._workers[name].cancel()
-
-    async def _dismiss(self, group: TaskGroup) -> None:
+    def _dismiss(self, group: TaskGroup, seen: Picture) -> None:
         """Let members go whose shutdown was granted: they may end by themselves, then they are ended."""
-
-        def stopped() -> list[str]:
-            with self._workspace.ledger.snapshot() as rows:
-                return [member.name for member in rows.team.members() if member.status == "stopped"]
 
         async def see_off(name: str, task: Task) -> None:
             try:
-                await anyio.sleep(float(await anyio.to_thread.run_sync(setting, self._workspace, "stop_grace")))
+                await anyio.sleep(float(seen.settings.get("stop_grace")))
                 if self._busy.get(name) is task:
                     self._context.notice("its shutdown was granted; it is ended now", name, task.id)
                     await self._workers[name].cancel()
@@ -377,7 +406,7 @@ class TeamRunner:
                 self._dismissed.discard(name)
                 self._wake()
 
-        for name in await anyio.to_thread.run_sync(stopped) if self._busy else ():
+        for name in seen.stopped:
             if name in self._busy and name not in self._dismissed:
                 self._dismissed.add(name)
                 group.start_soon(see_off, name, self._busy[name])
@@ -389,10 +418,6 @@ class TeamRunner:
     def drives(self, run: Run) -> bool:
         """Whether one of our workers is at that run."""
         return any((task.id, task.run) == (run.task_id, run.number) for task in list(self._busy.values()))
-
-    def _next_merge(self) -> Task | None:
-        found = self._scheduler.next_merge()
-        return None if found is None else found.task
 
     async def _nothing_left(self) -> bool:
         def look() -> bool:
@@ -406,25 +431,16 @@ class TeamRunner:
         settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
         return nothing_left(rows, members, settings, now, self._config.only)
 
-    def _seconds_until_due(self) -> float:
+    def _seconds_until(self, later: Collection[str]) -> float:
         """How long to sleep at most: until a task's delay is over, or the time is up."""
         now = self._workspace.clock.now()
-        with self._workspace.ledger.snapshot() as rows:
-            later = [rows.tasks.ready_after(iso(now))]
-            later += [task.not_before for task in rows.tasks.select(states=["review"])]
-        pauses = [LOOK_AGAIN, *(seconds(moment) - now for moment in later if moment is not None)]
+        pauses = [LOOK_AGAIN, *(seconds(moment) - now for moment in later)]
         if self._config.until is not None and self._config.until > now:
             pauses.append(self._config.until - now)
         return max(0.01, min(pauses))
 
-    def _limit_reached(self) -> str | None:
+    def _used_up(self, spent: Mapping[str, float]) -> str | None:
         """The limit of this whole run that is used up, in words."""
-        if not self._config.limits:
-            return None
-        now = iso(self._workspace.clock.now())
-        self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
-        with self._workspace.ledger.snapshot() as rows:
-            spent = rows.runs.spent(now, since=self._began)
         for measure, limit in self._config.limits.items():
             if limit is not None and spent[measure] >= limit:
                 used = usage.amount(measure, spent[measure])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, StorageError, WorktreeRefused
 from interlock.gitwork.delivery import changed
-from interlock.gitwork.isolation import Isolation, look, trees
+from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.staging import tree_of
 from interlock.gitwork.trees import BEFORE
 from interlock.model import evidence
@@ -361,8 +361,8 @@ async def renew_setup(
 
     def look_there() -> tuple[Isolation, str] | None:
         with workspace.ledger.snapshot() as rows:
-            current = rows.tasks.get(task.id)
-        known, how = (current.worktree if current is not None else None) or {}, look(workspace)
+            current, how = rows.tasks.get(task.id), isolation_of(rows, workspace.settings(rows))
+        known = (current.worktree if current is not None else None) or {}
         own, before = str(known.get("directory") or ""), known.get("setup")
         changed = how.on and before is not None and before != setup_digest(how) and os.path.isdir(own)
         return (how, own) if changed else None
@@ -373,7 +373,7 @@ async def renew_setup(
             known = {**(current.worktree or {}), "setup": setup_digest(how)}
             act.rows.tasks.update(current, worktree=known, updated_at=act.at)
 
-    changed = await anyio.to_thread.run_sync(look_there)
+    changed = await anyio.to_thread.run_sync(look_there) if task.worktree is not None else None
     if changed is None:
         return None
     found = await set_up(workspace, changed[0], task, changed[1], token, hear)
@@ -399,10 +399,8 @@ class BaselineChecks:
         """Whether the one under way was cancelled, and is being put away."""
         return self._scope is not None and self._scope.cancel_called
 
-    def want(self, task_id: str) -> None:
+    def want(self, task: Task | None) -> None:
         """Plan the check of a task that has a worktree, if that was not done yet."""
-        with self._workspace.ledger.snapshot() as rows:
-            task = rows.tasks.get(task_id)
         tree = str((task.worktree or {}).get("tree") or "") if task is not None else ""
         if task is None or not tree or task.verify is None or (tree, task.verify) in self._seen:
             return
@@ -411,14 +409,13 @@ class BaselineChecks:
             del self._seen[next(iter(self._seen))]
         self._wanted[tree, task.verify] = task
 
-    async def begin_next(self, group: TaskGroup, busy: Mapping[str, Task], *, over: bool) -> None:
-        """Begin the next one, if none is under way; end it where the run is `over`. `busy`: the tasks at work, by
-        member."""
+    def begin_next(self, group: TaskGroup, at_work: Iterable[Task], *, over: bool) -> None:
+        """Begin the next one, if none is under way; end it where the run is `over`."""
         if over:
             self.cancel()
             return
-        for task in list(busy.values()):
-            await anyio.to_thread.run_sync(self.want, task.id)
+        for task in at_work:
+            self.want(task)
         if self._scope is None and self._wanted:
             task = self._wanted.pop(next(iter(self._wanted)))
             self._scope = anyio.CancelScope()
@@ -442,15 +439,16 @@ class BaselineChecks:
             self._scope.cancel()
 
     async def _carry_out(self, task: Task, scope: anyio.CancelScope) -> None:
-        def needed() -> bool:
+        def needed() -> Isolation | None:
             with self._workspace.ledger.snapshot() as rows:
                 settings = self._workspace.settings(rows)
-                return bool(settings.get("check_before")) and ledger.baseline(rows, settings, task) is None
+                wanted = settings.get("check_before") and ledger.baseline(rows, settings, task) is None
+                return isolation_of(rows, settings) if wanted else None
 
         try:
             with scope:
-                how = await anyio.to_thread.run_sync(look, self._workspace)
-                if await anyio.to_thread.run_sync(needed):
+                how = await anyio.to_thread.run_sync(needed)
+                if how is not None:
                     await self._run(task, how)
         except InterlockError as error:
             self._context.notice(f"its check was not run on the tree before: {error.message}", task_id=task.id)

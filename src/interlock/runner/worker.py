@@ -9,7 +9,7 @@ continue.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +19,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from interlock.agents.session import Permission, Update
-from interlock.clock import iso
 from interlock.core.tasks import claim, review
-from interlock.core.tasks import review as reviewers
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
@@ -33,6 +31,7 @@ from interlock.runner.attempt import TaskAttempt
 from interlock.runner.context import ActiveRun, RunnerContext
 from interlock.runner.executor import Executor
 from interlock.runner.member_session import IdleMail, MemberSession
+from interlock.runner.picture import Offer
 from interlock.runner.run_processes import new_session
 
 MISSED_SECONDS = 30.0
@@ -67,52 +66,32 @@ class Worker:
         """Since when its session has had nothing to do, on the event loop's clock; None without a session."""
         return None if self._session is None else self._session.idle_since
 
-    async def claim(self) -> tuple[Task, Principal] | None:
-        """Claim the next task for this member in a session of its own; None where there is none.
+    async def claim(self, offer: Offer) -> tuple[Task, Principal] | None:
+        """Claim the next task for this member in a session of its own; None where there is none any more.
 
         Raises:
             LedgerBusy: the ledger is locked; nothing was claimed.
         """
         self._halted = False
-        claimed = await anyio.to_thread.run_sync(self._claim_next)
-        if claimed is not None:
-            self.idle_mail.worked()
-        return claimed
-
-    def _claim_next(self) -> tuple[Task, Principal] | None:
-        name, shell = self.member.name, self.member.agent == "shell"
-        workspace, known = self._context.workspace, self._context.worker
-        labels = () if known is None else known.labels
-        with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
-            if not claim.may_be_given_work(rows, name, workspace.settings(rows)):
-                return None
-            reviews = bool(reviewers.waiting_for(rows, name))
-            if (
-                not reviews
-                and rows.tasks.next_ready(
-                    name, shell=shell, now=iso(workspace.clock.now()), labels=labels, only=self._context.config.only
-                )
-                is None
-            ):
-                return None
-            weight = int(workspace.settings(rows).get("weight"))
-        share = self._context.config.share
-        if share is not None and not share.take(workspace.name, weight):
+        share, team = self._context.config.share, self._context.workspace.name
+        if share is not None and not share.take(team, offer.weight):
             self._context.asks = True
             return None
         claimed = None
         try:
-            claimed = self._claim_now(shell, reviews, labels)
+            claimed = await anyio.to_thread.run_sync(self._claim, offer.review)
         finally:
             if share is not None and claimed is None:
-                share.give_back(workspace.name)
+                share.give_back(team)
+        if claimed is not None:
+            self.idle_mail.worked()
         return claimed
 
-    def _claim_now(self, shell: bool, reviews: bool, labels: Collection[str]) -> tuple[Task, Principal] | None:
+    def _claim(self, reviews: bool) -> tuple[Task, Principal] | None:
         caller = self._principal()
         task = None
         with suppress(RunLimit, _NothingToClaim), self._context.workspace.act(caller) as act:
-            only = self._context.config.only
+            shell, labels, only = self.member.agent == "shell", self._context.labels, self._context.config.only
             runner, parallel = self._context.process, self._context.config.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: the work itself is done already.
             task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
@@ -234,9 +213,9 @@ class WorkerPool:
         self._retiring: list[Worker] = []
         self._missing: dict[str, MissingAgent] = {}
 
-    def update(self) -> list[str]:
-        """Take in the members as they are now. Those at work stay as they are until they have finished; those whose
-        agent cannot be had here are left out, and looked for again later.
+    def update(self, members: Mapping[str, Member]) -> list[str]:
+        """Take in the members with an agent, as they are now. Those at work stay as they are until they have finished;
+        those whose agent cannot be had here are left out, and looked for again later.
 
         Returns:
             Why members are newly left out, in sentences.
@@ -244,13 +223,6 @@ class WorkerPool:
         Raises:
             AgentError: nobody could work.
         """
-        with self._context.workspace.look() as rows:
-            own = self._context.config.members
-            members = {
-                m.name: m
-                for m in rows.team.members()
-                if m.role == "member" and m.agent and (own is None or m.name in own)
-            }
         news: list[str] = []
         for name in [name for name in self.workers if name not in members and not self.is_busy(name)]:
             self._retiring.append(self.workers.pop(name))
@@ -294,11 +266,6 @@ class WorkerPool:
         """Those whose mail would be put to their agent between two tasks."""
         return sorted(name for name, worker in self.workers.items() if worker.lasting)
 
-    def has_mail(self, worker: Worker) -> bool:
-        """Whether that member, which has no task, is to read its mail now."""
-        with self._context.workspace.ledger.snapshot() as rows:
-            return worker.idle_mail.waits(rows)
-
     def begin(self, group: TaskGroup, worker: Worker, work: Callable[[], Awaitable[None]]) -> None:
         """Let a member do something that is no task."""
 
@@ -312,24 +279,15 @@ class WorkerPool:
         self.beside.add(worker.member.name)
         group.start_soon(do)
 
-    async def rest(self, group: TaskGroup) -> None:
-        """Close the sessions that were idle for long enough, and those of members who left, stopped or changed."""
+    def rest(self, group: TaskGroup, stopped: Collection[str], session_idle: float) -> None:
+        """Close the sessions that were idle for so many seconds, and of members who left, `stopped` or changed."""
         for worker in self._retiring:
             group.start_soon(worker.retire)
         self._retiring.clear()
-        kept = {name: worker for name, worker in self.workers.items() if worker.idle_since and not self.is_busy(name)}
-        if not kept:
-            return
-
-        def look() -> tuple[float, set[str]]:
-            with self._context.workspace.ledger.snapshot() as rows:
-                stopped = {member.name for member in rows.team.members() if member.status == "stopped"}
-                return float(self._context.workspace.settings(rows).get("session_idle")), stopped
-
-        session_idle, stopped = await anyio.to_thread.run_sync(look)
-        for name, worker in kept.items():
-            idle = anyio.current_time() - (worker.idle_since or 0.0)
-            if (idle >= session_idle or name in stopped) and not self.is_busy(name):
+        for name, worker in self.workers.items():
+            if worker.idle_since is None or self.is_busy(name):
+                continue
+            if name in stopped or anyio.current_time() - worker.idle_since >= session_idle:
                 self.begin(group, worker, worker.retire)
 
     async def retire_all(self) -> None:

@@ -18,7 +18,7 @@ import anyio.to_thread
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
-from interlock.gitwork.isolation import Isolation, look, trees
+from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
@@ -34,13 +34,12 @@ SAID_CHARS = 4000
 Hear = Callable[[str], None]
 
 
-def begin(workspace: Workspace) -> None:
+def begin(workspace: Workspace, how: Isolation) -> None:
     """Have the integration branch of a team that works in worktrees, and nothing of dead ones, before anything starts.
 
     Raises:
         WorktreeRefused, GitFailed: that cannot be; the message says why.
     """
-    how = look(workspace)
     if how.on:
         found = trees(workspace, how)
         found.begin()
@@ -111,22 +110,24 @@ def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> Worktr
     return found.seal(task.worktree, message_of(task), by_command=task.command is not None)
 
 
-def put_away(workspace: Workspace, task: Task) -> None:
-    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed.
+def put_away(workspace: Workspace, task: Task) -> Task | None:
+    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed. Answers
+    the task as it is then.
 
     Raises:
         WorktreeRefused, GitFailed: it could not be; nothing is lost.
     """
     with workspace.ledger.snapshot() as rows:
-        current = rows.tasks.get(task.id)
+        current, how = rows.tasks.get(task.id), isolation_of(rows, workspace.settings(rows))
     if current is None or current.worktree is None:
-        return
-    found = trees(workspace, look(workspace))
+        return current
+    found = trees(workspace, how)
     if task.state == "review":
         found.remove(found.path(task.id, REVIEWING))
     elif current.state == "review" or current.worktree.get("reads"):
         seal(workspace, current, found)
     found.head()  # What the run has done to the integration branch is known now, and whose commits those are.
+    return current
 
 
 def message_of(task: Task) -> str:

@@ -6,7 +6,7 @@ to one session; whatever another session, or an older run, then says about the t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from interlock.clock import seconds
 from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
@@ -15,6 +15,7 @@ from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, 
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import AGELESS, HELD, PRIORITIES, Task
+from interlock.model.team import Member
 from interlock.processes import ref
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -104,10 +105,15 @@ def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
     """Whether a runner may start that member: neither it nor the team is paused, and no runner that lives has it at
     work already, in whatever process."""
     found = rows.team.member(member)
-    if found is None or found.status != "active" or settings.get("paused"):
+    return found is not None and is_free(found, rows.runs.open(), settings)
+
+
+def is_free(member: Member, open_runs: Iterable[Run], settings: Settings) -> bool:
+    """As `may_be_given_work`, of a member and the runs that are open."""
+    if member.status != "active" or settings.get("paused"):
         return False
     # On another machine it is at work until its lease has ended, which is found by whoever looks after the team.
-    at_work = (run.runner for run in rows.runs.open() if run.member == member and run.runner)
+    at_work = (run.runner for run in open_runs if run.member == member.name and run.runner)
     return all(ref.alive(runner) is False for runner in at_work)
 
 

@@ -10,6 +10,8 @@ is stale. The author keeps the task, and never reviews it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from interlock.core.tasks.claim import may_be_given_work, refuse_more_runs
 from interlock.core.tasks.finish import LONGEST_DELAY, ask_human, retries_of
 from interlock.core.tasks.transition import end_run, lease
@@ -129,12 +131,12 @@ def under_review(rows: Rows, task: Task) -> Run | None:
     return run if run is not None and run.ended_at is None else None
 
 
-def waiting_for(rows: Rows, member: str) -> list[Task]:
-    """The tasks that a runner should have `member` review, oldest first, whether or not their time has come. Where an
-    earlier review has asked a person something, that is answered first."""
+def waiting_for(rows: Rows, member: str, in_review: Sequence[Task] | None = None) -> list[Task]:
+    """The tasks (of those `in_review`, all by default) that a runner should have `member` review, oldest first, whether
+    or not their time has come. Where an earlier review has asked a person something, that is answered first."""
     return [
         task
-        for task in rows.tasks.select(states=["review"])
+        for task in (rows.tasks.select(states=["review"]) if in_review is None else in_review)
         if task.review == member
         and reviewer_of(rows, task) == member
         and under_review(rows, task) is None

@@ -1,0 +1,92 @@
+"""What `interlock run` asks of the ledger, and uses of the processor, for a plan of one trivial task.
+
+Its command writes a file, its check looks for that. Counted in the process of the command itself; the floor of its time
+is the same interpreter starting and ending.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+from bench import homes
+from bench.measure import Row, at_most, median
+
+ROUNDS = 5
+PLAN = """\
+team: bench
+isolation: {isolation}
+members:
+  sh: {{agent: shell}}
+tasks:
+  one: {{subject: Write it, run: echo hello > made.txt, verify: test -f made.txt}}
+"""
+COUNTED = """
+import os, resource, sqlite3, sys
+connect, asked = sqlite3.connect, []
+def traced(*given, **more):
+    opened = connect(*given, **more)
+    opened.set_trace_callback(lambda one: one.startswith("--") or asked.append(one))
+    return opened
+sqlite3.connect = traced
+def told():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    begun = [one for one in asked if one.startswith("BEGIN")]
+    print(begun.count("BEGIN"), len(asked), used.ru_utime + used.ru_stime, file=sys.stderr)
+from interlock.surfaces.cli.entry import run
+try:
+    code = run(["run", "plan.yaml"])
+except SystemExit as ended:
+    code = ended.code
+told()
+sys.exit(code)
+"""
+
+
+def run() -> list[Row]:
+    """Looks, statements and seconds, without worktrees and with them."""
+    bare = []
+    for _ in range(ROUNDS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        bare.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    rows = []
+    for isolation, where in (("none", "in place"), ("worktree", "in a worktree")):
+        counted = [one_run(isolation) for _ in range(ROUNDS)]
+        looks, statements, seconds = (median(list(column)) for column in zip(*counted, strict=True))
+        goals = (at_most(25), at_most(250)) if isolation == "none" else ()
+        rows += [
+            Row(f"one task {where}: looks at the ledger", looks, None, goals[:1], ""),
+            Row(f"one task {where}: statements", statements, None, goals[1:], ""),
+            Row(f"one task {where}: processor, start included", seconds * 1000, median(bare) * 1000),
+        ]
+    return rows
+
+
+def one_run(isolation: str) -> tuple[float, float, float]:
+    """Read snapshots, statements and seconds of the processor of one whole run."""
+    with homes.directory() as place:
+        project = place / "project"
+        project.mkdir()
+        (project / "plan.yaml").write_text(PLAN.format(isolation=isolation))
+        for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "Begin"]):
+            subprocess.run(
+                ["git", "-c", "user.name=b", "-c", "user.email=b@localhost", *arguments], cwd=project, check=True
+            )
+        environment = {**os.environ, "INTERLOCK_HOME": str(place / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment |= {
+            f"GIT_{who}_{what}": "b@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
+        # Its tables are made once in the life of a team, and are no part of a task.
+        made = [sys.executable, "-m", "interlock.surfaces.cli", "team", "create", "bench"]
+        subprocess.run(made, cwd=project, env=environment, capture_output=True, check=True)
+        ran = subprocess.run(
+            [sys.executable, "-c", COUNTED], cwd=project, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert (project / "made.txt").exists() == (isolation == "none"), "its command ran elsewhere"
+        looks, statements, seconds = ran.stderr.splitlines()[-1].split()
+        return float(looks), float(statements), float(seconds)
