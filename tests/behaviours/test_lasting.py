@@ -11,7 +11,8 @@ from anyio.abc import TaskGroup
 
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Turn
-from interlock.runner.worker import WorkerPool
+from interlock.runner.picture import TeamPicture
+from interlock.runner.team_runner import TeamRunner
 from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, me, play, settled, stage_of
 from tests.waiting import until
@@ -147,7 +148,7 @@ def test_mail_that_is_sent_while_the_runner_looks_around_is_read_before_it_ends(
 ) -> None:
     """Bob writes to ada after the runner has found no mail for her, and ends his turn before it asks who is at work."""
     heard: list[str] = []
-    looked, rest = anyio.Event(), WorkerPool.rest
+    looked, dispatch = anyio.Event(), TeamRunner._dispatch
 
     async def listen(prompt: str, say: Say, opening: Opening) -> str:
         heard.append(opening.member)
@@ -156,13 +157,13 @@ def test_mail_that_is_sent_while_the_runner_looks_around_is_read_before_it_ends(
             await anyio.to_thread.run_sync(lambda: me(place, opening).send(to="ada", content="one more thing"))
         return "ok"
 
-    async def wait_for_bob(pool: WorkerPool, group: TaskGroup) -> None:
-        if "bob" in pool.beside:
+    async def wait_for_bob(runner: TeamRunner, group: TaskGroup, seen: TeamPicture) -> None:
+        await dispatch(runner, group, seen)
+        if "bob" in runner._pool.beside:
             looked.set()
-            await anyio.to_thread.run_sync(lambda: until(lambda: "bob" not in pool.beside))
-        await rest(pool, group)
+            await anyio.to_thread.run_sync(lambda: until(lambda: "bob" not in runner._pool.beside))
 
-    monkeypatch.setattr(WorkerPool, "rest", wait_for_bob)
+    monkeypatch.setattr(TeamRunner, "_dispatch", wait_for_bob)
     place.stage({"one": {"subject": "One", "review": "human"}}, play(place, {"ada": listen, "bob": listen}))
     place.team.cancel("one")
     place.team.send(to="bob", content="go")

@@ -16,6 +16,7 @@ from interlock.clock import iso, seconds
 from interlock.errors import InvalidRequest, PlanError
 from interlock.model.report import as_text
 from interlock.runner import team_runner
+from interlock.runner.picture import TeamPicture
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place
 from tests.behaviours.lasting import driven, event, events, me, play, settled
@@ -260,8 +261,8 @@ def test_a_limit_of_the_whole_run_lets_nothing_new_start(
 ) -> None:
     look = team_runner.TeamRunner._end_superseded
 
-    async def look_around_for_long(runner: team_runner.TeamRunner) -> None:
-        await look(runner)
+    async def look_around_for_long(runner: team_runner.TeamRunner, seen: TeamPicture) -> None:
+        await look(runner, seen)
         while late and runner._busy:
             await anyio.lowlevel.checkpoint()
 

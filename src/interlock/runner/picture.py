@@ -23,16 +23,15 @@ LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a member may claim: a review, or else the task it would get; with the team's weight among others here."""
+class Claimable:
+    """What a member may claim: the task that it would get, or review."""
 
     task_id: str
     review: bool
-    weight: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class TeamPicture:
     """One moment of a team, as its runner sees it.
 
     Attributes:
@@ -54,7 +53,7 @@ class Picture:
     stopped: Collection[str]
     current: Collection[Task]
     lost: Collection[str]
-    offers: Mapping[str, Offer]
+    offers: Mapping[str, Claimable]
     mail: Collection[str]
     remains: Remains
     later: Collection[str]
@@ -67,9 +66,9 @@ def driven(rows: Rows, own: Collection[str] | None) -> dict[str, Member]:
 
 def offers(
     rows: Rows, free: Iterable[Member], settings: Settings, now: str, context: RunnerContext, in_review: Sequence[Task]
-) -> dict[str, Offer]:
-    """What each of the `free` members may claim now."""
-    found, open_runs, weight = {}, rows.runs.open(), int(settings.get("weight"))
+) -> dict[str, Claimable]:
+    """What each of the `free` members may claim now, by name."""
+    found, open_runs = {}, rows.runs.open()
     for member in free:
         if not claim.is_free(member, open_runs, settings):
             continue
@@ -80,5 +79,5 @@ def offers(
             member.name, shell=member.agent == "shell", now=now, labels=context.labels, only=context.config.only
         )
         if task is not None:
-            found[member.name] = Offer(task.id, review, weight)
+            found[member.name] = Claimable(task.id, review)
     return found

@@ -43,7 +43,7 @@ from interlock.runner.context import RunnerConfig, RunnerContext
 from interlock.runner.environment import command_directory
 from interlock.runner.executor import Executor
 from interlock.runner.merge_queue import MergeQueue
-from interlock.runner.picture import LOST, Picture, driven, offers
+from interlock.runner.picture import LOST, TeamPicture, driven, offers
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import RecoveryWorker, Scheduler
 from interlock.runner.verify import BaselineChecks
@@ -231,7 +231,7 @@ class TeamRunner:
             with anyio.move_on_after(pause):
                 await self._rouse.wait()
 
-    def _picture(self, rows: Rows) -> Picture:
+    def _picture(self, rows: Rows) -> TeamPicture:
         """Everything that a turn rests on, as it is now."""
         settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
         busy, context = dict(self._busy), self._context
@@ -244,7 +244,7 @@ class TeamRunner:
         if self._config.limits:
             self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
         worker = context.worker
-        return Picture(
+        return TeamPicture(
             settings=settings,
             worker=None if worker is None else rows.team.workers().get(worker.name),
             spent=rows.runs.spent(now, since=self._began) if self._config.limits else {},
@@ -258,7 +258,7 @@ class TeamRunner:
             later=[at for at in (rows.tasks.ready_after(now), *(one.not_before for one in in_review)) if at],
         )
 
-    async def _turn(self, group: TaskGroup, seen: Picture) -> str | None:
+    async def _turn(self, group: TaskGroup, seen: TeamPicture) -> str | None:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""
         until = self._config.until
         over = until is not None and self._workspace.clock.now() >= until
@@ -325,7 +325,7 @@ class TeamRunner:
     def _at_work(self) -> int:
         return len(self._pool.beside) + len(self._busy) - len(self._waiting_workers())
 
-    async def _dispatch(self, group: TaskGroup, seen: Picture) -> None:
+    async def _dispatch(self, group: TaskGroup, seen: TeamPicture) -> None:
         parallel = self._config.parallel or int(seen.settings.get("parallel"))
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, 2 * parallel + SPARE_THREADS)
@@ -336,8 +336,10 @@ class TeamRunner:
             if self._pool.is_busy(name):
                 continue
             offer = seen.offers.get(name)
-            if offer is not None and (offer.task_id in taken or (taken and self._config.limits)):
-                self._wake()  # Somebody else has that one: whether there is another, the next turn sees.
+            # Somebody has that one, or what a run used that ended meanwhile may be all there was: the next turn sees.
+            spent = bool(self._config.limits) and (taken or self._rouse.is_set())
+            if offer is not None and (spent or offer.task_id in taken):
+                self._wake()
                 continue
             claimed = None if offer is None else await worker.claim(offer)
             if claimed is not None:
@@ -387,13 +389,13 @@ class TeamRunner:
         if not before.issuperset(self._workers):
             self._wake()  # Whether they have mail was not looked at yet.
 
-    async def _end_superseded(self, seen: Picture) -> None:
+    async def _end_superseded(self, seen: TeamPicture) -> None:
         """End the programs of runs that were taken away: cancelled, reassigned, deleted."""
         for name in seen.lost:
             if name in self._busy and name in self._workers:
                 await self._workers[name].cancel()
 
-    def _dismiss(self, group: TaskGroup, seen: Picture) -> None:
+    def _dismiss(self, group: TaskGroup, seen: TeamPicture) -> None:
         """Let members go whose shutdown was granted: they may end by themselves, then they are ended."""
 
         async def see_off(name: str, task: Task) -> None:

@@ -31,7 +31,7 @@ from interlock.runner.attempt import TaskAttempt
 from interlock.runner.context import ActiveRun, RunnerContext
 from interlock.runner.executor import Executor
 from interlock.runner.member_session import IdleMail, MemberSession
-from interlock.runner.picture import Offer
+from interlock.runner.picture import Claimable
 from interlock.runner.run_processes import new_session
 
 MISSED_SECONDS = 30.0
@@ -66,7 +66,7 @@ class Worker:
         """Since when its session has had nothing to do, on the event loop's clock; None without a session."""
         return None if self._session is None else self._session.idle_since
 
-    async def claim(self, offer: Offer) -> tuple[Task, Principal] | None:
+    async def claim(self, offer: Claimable) -> tuple[Task, Principal] | None:
         """Claim the next task for this member in a session of its own; None where there is none any more.
 
         Raises:
@@ -74,7 +74,7 @@ class Worker:
         """
         self._halted = False
         share, team = self._context.config.share, self._context.workspace.name
-        if share is not None and not share.take(team, offer.weight):
+        if share is not None and not share.take(team, int(self._context.settings.get("weight"))):
             self._context.asks = True
             return None
         claimed = None
