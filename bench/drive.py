@@ -13,6 +13,7 @@ import sys
 
 from bench import homes
 from bench.measure import Row, at_most, median
+from scripts.metrics import TRACED
 
 ROUNDS = 5
 PLAN = """\
@@ -23,14 +24,9 @@ members:
 tasks:
   one: {{subject: Write it, run: echo hello > made.txt, verify: test -f made.txt}}
 """
-COUNTED = """
-import os, resource, sqlite3, sys
-connect, asked = sqlite3.connect, []
-def traced(*given, **more):
-    opened = connect(*given, **more)
-    opened.set_trace_callback(lambda one: one.startswith("--") or asked.append(one))
-    return opened
-sqlite3.connect = traced
+COUNTED = f"""
+{TRACED}
+import resource
 def told():
     used = resource.getrusage(resource.RUSAGE_SELF)
     begun = [one for one in asked if one.startswith("BEGIN")]

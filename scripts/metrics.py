@@ -38,7 +38,7 @@ COMMANDS = {
     "status": "status",
 }
 """Everyday commands, tried one after the other in a team with the member ada and one task."""
-RUN = """
+TRACED = """
 import os, sqlite3, sys
 connect, asked = sqlite3.connect, []
 def traced(*given, **more):
@@ -46,6 +46,10 @@ def traced(*given, **more):
     opened.set_trace_callback(lambda one: one.startswith("--") or asked.append(one))
     return opened
 sqlite3.connect = traced
+"""
+"""Python that has every statement that SQLite is asked appended to `asked`."""
+RUN = f"""
+{TRACED}
 from interlock.surfaces.cli import main
 os._exit = sys.exit
 try:

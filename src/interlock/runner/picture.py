@@ -59,9 +59,9 @@ class TeamPicture:
     later: Collection[str]
 
 
-def driven(rows: Rows, own: Collection[str] | None) -> dict[str, Member]:
-    """The members with an agent, of those named `own`, by name."""
-    return {m.name: m for m in rows.team.members() if m.role == "member" and m.agent and (own is None or m.name in own)}
+def driven(everybody: Iterable[Member], own: Collection[str] | None) -> dict[str, Member]:
+    """Those with an agent, of the members named `own`, by name."""
+    return {m.name: m for m in everybody if m.role == "member" and m.agent and (own is None or m.name in own)}
 
 
 def offers(

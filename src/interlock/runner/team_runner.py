@@ -115,7 +115,7 @@ class TeamRunner:
         def begin() -> tuple[Settings, Isolation, Mapping[str, Member]]:
             with self._workspace.look() as rows:
                 settings = self._workspace.settings(rows)
-                return settings, isolation_of(rows, settings), driven(rows, self._config.members)
+                return settings, isolation_of(rows, settings), driven(rows.team.members(), self._config.members)
 
         self._context.settings, how, members = await anyio.to_thread.run_sync(begin)
         self._context.workdir = how.workdir
@@ -236,7 +236,8 @@ class TeamRunner:
         settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
         busy, context = dict(self._busy), self._context
         runs = {name: rows.runs.get(task.id, task.run) for name, task in busy.items()}
-        members = driven(rows, self._config.members)
+        everybody = rows.team.members()
+        members = driven(everybody, self._config.members)
         free = [member for name, member in members.items() if not self._pool.is_busy(name)]
         in_review = rows.tasks.select(states=["review"])
         offered = offers(rows, free, settings, now, context, in_review)
@@ -249,7 +250,7 @@ class TeamRunner:
             worker=None if worker is None else rows.team.workers().get(worker.name),
             spent=rows.runs.spent(now, since=self._began) if self._config.limits else {},
             members=members,
-            stopped={one.name for one in rows.team.members() if one.status == "stopped"},
+            stopped={one.name for one in everybody if one.status == "stopped"},
             current=[task for one in busy.values() if (task := rows.tasks.get(one.id)) is not None],
             lost=[name for name, run in runs.items() if run is not None and run.outcome in LOST],
             offers=offered,
