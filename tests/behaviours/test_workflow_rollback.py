@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -324,14 +325,18 @@ def test_files_that_cannot_be_kept_make_a_checkpoint_without_rollback(tmp_path: 
 
 
 @pytest.mark.req("BMAD-3.7.8")
-@pytest.mark.parametrize("damage", ["snapshot", "manifest", "content"])
+@pytest.mark.parametrize("damage", ["snapshot", "state", "manifest", "content"])
 def test_a_damaged_checkpoint_changes_nothing_and_says_why(tmp_path: Path, damage: str) -> None:
     place = RollPlace(tmp_path)
     state = three_steps(place)
     point = state.checkpoints[1]
     folder = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git" / "objects"
     if damage == "snapshot":
-        point["state_snapshot"] = {"completed_steps": "?"}
+        point["state_snapshot"] = None  # as one of schema 1 that could not be read
+    elif damage == "state":
+        said = zlib.decompress((folder / point["files"]["commit"][:2] / point["files"]["commit"][2:]).read_bytes())
+        kept_state = json.loads(said.rpartition(b"\n\n")[2])["state"]
+        (folder / kept_state[:2] / kept_state[2:]).unlink()
     elif damage == "manifest":
         commit = point["files"]["commit"]
         (folder / commit[:2] / commit[2:]).unlink()

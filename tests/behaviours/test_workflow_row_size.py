@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.model.json import Json
 from interlock.workflow.errors import StateUnreadable
-from interlock.workflow.state import rows as packing
-from interlock.workflow.state import step_tracking
+from interlock.workflow.state import schema_1, step_tracking
 from interlock.workflow.state.checkpoints import KEPT
+from interlock.workflow.state.checkpoints import kept as kept_state
 from interlock.workflow.state.document import RUNNING, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
 from tests.behaviours.workflow_place import AT, StatePlace
@@ -145,7 +146,7 @@ def test_the_runs_of_a_ledger_from_before_are_all_there_and_go_on(tmp_path: Path
     later = StatePlace(tmp_path)
     for one in before:
         found = later.load(one["row"]["id"])
-        assert found.as_dict() == {**one["shown"], "version": found.version}
+        assert found.as_dict() == {**one["shown"], "version": found.version, "schema_version": 2}
     with pytest.raises(StateUnreadable):
         later.load("bmm-damaged-3")
     rest_of_it = row(later, later.load())
@@ -159,7 +160,9 @@ def test_the_runs_of_a_ledger_from_before_are_all_there_and_go_on(tmp_path: Path
     found = later.load()
     assert (found.completed_steps, found.as_dict()) == ([1, 2, 3, 4], state.as_dict())
     assert [one["step_id"] for one in found.checkpoints] == [1, 2, 3, 4]
-    assert found.checkpoints[2]["state_snapshot"]["completed_steps"] == [1, 2]
+    assert kept_state(found, found.checkpoints[2])["completed_steps"] == [1, 2]
+    assert kept_state(found, found.checkpoints[3])["completed_steps"] == [1, 2, 3]
+    assert [len(one["state_snapshot"] or ()) for one in found.checkpoints] == [len(KEPT)] * 3 + [1]
     later.close()
 
 
@@ -180,8 +183,8 @@ def test_what_goes_on_after_a_load_changes_no_snapshot(place: StatePlace) -> Non
 def test_a_row_from_before_is_read_as_it_is() -> None:
     state = WorkflowState("w", SKILL).as_dict()
     state["checkpoints"] = [{"id": "cp-1", "step_id": 1, "state_snapshot": {"completed_steps": []}}, {"id": "cp-2"}, 7]
-    assert packing.unpacked(state) == state
-    assert packing.unpacked({"checkpoints": None}) == {"checkpoints": None}
+    assert schema_1.read(state) == state
+    assert schema_1.read({"checkpoints": None}) == {"checkpoints": None}
 
 
 @pytest.mark.parametrize(
@@ -193,20 +196,58 @@ def test_a_damaged_one_spoils_those_before_it_and_raises_nothing(damage: Any) ->
         {"id": f"cp-{number}", "state_snapshot": {"completed_steps": list(range(number)), "batch": []}}
         for number in (1, 2)
     ]
-    kept = packing.packed(document)
+    kept = packed(document)
     del document["steps"]
     kept["checkpoints"][1]["state_snapshot"] = damage
     del kept["steps"]
-    first, second = packing.unpacked(kept)["checkpoints"]
+    first, second = schema_1.read(kept)["checkpoints"]
     assert not isinstance(second["state_snapshot"], dict) or not second["state_snapshot"].get("completed_steps")
     assert first["state_snapshot"] is None or first["state_snapshot"]["completed_steps"] != [0, 1]
+
+
+def packed(document: Mapping[str, Any]) -> Json:
+    """A state's document as the row of schema 1 held it."""
+    found: list[Any] = []
+    after: Mapping[str, Any] | None = document
+    for one in reversed(document["checkpoints"]):
+        snapshot = one.get("state_snapshot")
+        if after is not None and isinstance(snapshot, Mapping):
+            ways = {
+                name: way for name, value in snapshot.items() if (way := way_of(value, after.get(name))) is not None
+            }
+            one = {**one, "state_snapshot": {"differs_from_the_next": ways, "fields": list(snapshot)}}
+        found.append(one)
+        after = snapshot if isinstance(snapshot, Mapping) else None
+    return {**document, "checkpoints": found[::-1]}
+
+
+def way_of(value: Any, after: Any) -> Json | None:
+    """How to get from the later value of a field to the earlier one; null where they are the same."""
+    if value == after and type(value) is type(after):
+        return None
+    if isinstance(value, dict) and isinstance(after, dict):
+        new = [key for key in value if key not in after]
+        if list(value) == [*(key for key in after if key in value), *new]:  # else another order, which is kept too
+            return {
+                "set": {key: one for key, one in value.items() if key not in after or after[key] != one},
+                "gone": [key for key in after if key not in value],
+            }
+    if isinstance(value, list) and isinstance(after, list):
+        # A list grows at its end, and one that is limited loses its first entries meanwhile.
+        for front in range(len(value)):
+            then = len(value) - front
+            if value[front:] == after[:then]:
+                return {"front": value[:front], "then": then}
+    return {"is": value}
 
 
 RECORDS = st.dictionaries(st.sampled_from("abcd"), st.dictionaries(st.sampled_from("xy"), st.integers(0, 2)))
 ENTRIES = st.lists(st.integers(0, 3) | st.dictionaries(st.sampled_from("xy"), st.integers(0, 2)), max_size=5)
 FIELDS = st.fixed_dictionaries(
     {"state": st.sampled_from(["RUNNING", "FAILED"]), "current_step": st.none() | st.integers(1, 3) | st.booleans()},
-    optional={name: RECORDS if name in ("steps", "recovery") else ENTRIES for name in KEPT[2:]},
+    optional={
+        name: RECORDS if name in ("steps", "recovery") else ENTRIES for name in sorted(KEPT - {"state", "current_step"})
+    },
 )
 
 
@@ -215,9 +256,9 @@ FIELDS = st.fixed_dictionaries(
 def test_whatever_snapshots_hold_they_come_back_as_they_were(now: dict[str, Any], snapshots: list[Any]) -> None:
     document = {**now, "checkpoints": [{"id": number, "state_snapshot": one} for number, one in enumerate(snapshots)]}
     before = json.dumps(document)
-    kept = json.loads(json.dumps(packing.packed(document)))
+    kept = json.loads(json.dumps(packed(document)))
     assert json.dumps(document) == before, "the state is not touched"
-    back = packing.unpacked(kept)
+    back = schema_1.read(kept)
     assert back == document
     for one, other in zip(back["checkpoints"], document["checkpoints"], strict=True):
         for name, value in (other["state_snapshot"] or {}).items():

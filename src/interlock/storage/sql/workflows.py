@@ -28,7 +28,7 @@ class SqlWorkflows(Table["model.workflow.WorkflowRow"]):
         names = self.columns[1:]
         found = self.connection.execute(
             f"UPDATE workflows SET {', '.join(f'{name}=?' for name in names)} WHERE id=? AND version=? RETURNING id",
-            (*(self.encoded(name, getattr(row, name)) for name in names), row.id, version),
+            (*[self.encoded(name, getattr(row, name)) for name in names], row.id, version),
         )
         return found.fetchone() is not None
 

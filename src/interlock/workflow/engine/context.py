@@ -8,7 +8,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import anyio
 
 from interlock.model.json import Json
+from interlock.model.workflow import GATE
 from interlock.workflow.agents.pool import AgentPool, Ended, Heard, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine, questions, steps
@@ -255,7 +256,9 @@ class RunContext:
     answered in a visit that begins again after an interruption, `told` the preferences that the agent's session knows.
     `left`: a human's exit word has ended the turn; `lost`: a subagent found the run to be somebody else's. `thresholds`
     and `profiles` are the project's own, read again at every decision, so that a change counts at the next (BMAD-2a.7).
-    The reducer looks at the project through `observe` alone, and asks for what is to be done with `effect`.
+    The reducer looks at the project through `observe` alone, and asks for what is to be done with `effect`. `seen` is
+    what follows from the state, the session and the project, for one event: it is found once, and nothing in it changes
+    while the event is reduced.
     """
 
     workflow: Workflow
@@ -285,6 +288,7 @@ class RunContext:
     replay: list[str] = field(default_factory=list)
     at: str | None = None
     observing: Callable[[str, Callable[[], Any]], Any] | None = None
+    seen: dict[Hashable, Any] | None = None
     effects: list[Effect] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _saving: anyio.Lock = field(default_factory=anyio.Lock)
@@ -309,11 +313,16 @@ class RunContext:
     @property
     def settings(self) -> AdaptiveSettings:
         """What is in force for the next decision."""
-        return self.wishes.settings(self, self.given_thresholds)
+        plan = self.state.plan
+        key = "settings", self.state.current_step, plan.tier, plan.domain
+        return self.found(key, lambda: self.wishes.settings(self, self.given_thresholds))
 
     @property
     def given_thresholds(self) -> Mapping[str, Any]:
         """The thresholds that workflow, run and overlay set."""
+        return self.found("thresholds", self._thresholds)
+
+    def _thresholds(self) -> Mapping[str, Any]:
         own = self.workflow.settings.get("thresholds")
         given = own if isinstance(own, Mapping) else {}
         return {**given, **self.state.plan.thresholds, **self.observe("thresholds", self.thresholds)}
@@ -333,7 +342,9 @@ class RunContext:
     def examination(self) -> Examination | None:
         """The examination that the step at hand is, null at every other step."""
         id = str(self.record.id)
-        return next((one for one in self.examinations if id == f"{steps.GATE}{one.name}"), None)
+        if not id.startswith(GATE):
+            return None
+        return next((one for one in self.examinations if id == f"{GATE}{one.name}"), None)
 
     @property
     def step(self) -> Step:
@@ -354,7 +365,18 @@ class RunContext:
     @property
     def outputs(self) -> list[str]:
         """The documents of the step at hand."""
-        return steps.outputs(self.workflow, self.step, self.state.plan.values)
+        step, values = self.step, self.state.plan.values
+        key = "outputs", step.path, step.line, *values.items()
+        return list(self.found(key, lambda: steps.outputs(self.workflow, step, values)))
+
+    def found(self, key: Hashable, find: Callable[[], T]) -> T:
+        """What `find` finds; while an event is reduced, it is asked once for each `key`."""
+        if self.seen is None:
+            return find()
+        if key not in self.seen:
+            self.seen[key] = find()
+        value: T = self.seen[key]
+        return value
 
     def observe(self, what: str, look: Callable[[], T]) -> T:
         """What `look` sees of the project; kept with the event that is reduced, so that a replay sees the same."""

@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import steps
@@ -38,6 +39,7 @@ SEEN, HELD, STATED, MISSING = "seen", "held", "stated", "missing"
 NOTHING = Proof(NONE, "", SEEN, "no evidence required by the step")
 
 MOST = 20  # findings of each kind
+SEVERAL = 64  # texts of steps of which it is known what they say
 MATCHING = 2000  # files that one pattern stands for
 GIVEN = re.compile(r"\{\{([\w-]+)\}\}")
 PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}|\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>")
@@ -175,10 +177,11 @@ def content(root: str, path: str) -> str:
     """What a document is known by: its text without the engine's own lines and without white space at line ends; ""
     for one that is not there or empty."""
     text = read(root, path)
-    body = "\n".join(line.rstrip() for line in _without_ours(text).splitlines()).strip()
+    body = "\n".join([line.rstrip() for line in _without_ours(text).splitlines()]).strip()
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:20] if body else ""
 
 
+@lru_cache(SEVERAL)
 def sections_of(text: str) -> tuple[str, ...]:
     """The level 2 headings that the text says to append: those in a fence below such words, without placeholders."""
     found: list[str] = []

@@ -114,7 +114,7 @@ class Visits:
     @property
     def looping(self) -> bool:
         """Whether some state was visited five times: `infinite_loop_detected`."""
-        return any(count >= LOOP_VISITS for count in self.counts.values())
+        return max(self.counts.values(), default=0) >= LOOP_VISITS
 
     def answered(self) -> Visits:
         """After a human reply nothing counts any more."""

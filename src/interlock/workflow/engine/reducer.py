@@ -62,6 +62,16 @@ TURNS = "turns"
 
 def reduce(run: RunContext, event: effects.Event) -> tuple[effects.Effect, ...]:
     """The effects of an event, in the order in which they are to be carried out; `run.state` is the state after it."""
+    run.seen = {}
+    try:
+        _reduce(run, event)
+    finally:
+        run.seen = None
+    called_for, run.effects = tuple(run.effects), []
+    return called_for
+
+
+def _reduce(run: RunContext, event: effects.Event) -> None:
     match event:
         case effects.Signal.DUE:
             _due(run)
@@ -103,8 +113,6 @@ def reduce(run: RunContext, event: effects.Event) -> tuple[effects.Effect, ...]:
         case effects.StateChanged(fields):
             for name, value in fields.items():
                 setattr(run.state, name, value)
-    called_for, run.effects = tuple(run.effects), []
-    return called_for
 
 
 @dataclass

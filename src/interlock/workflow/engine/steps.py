@@ -53,21 +53,22 @@ class Following:
     ways: tuple[str, ...] = ()
 
 
-def identify(state: WorkflowState, step: Step) -> StepId:
-    """The id of a step in this run."""
-    for record in state.steps.values():
-        if (record.path, record.line) == (step.path, step.line) and record.path:
-            return record.id
-    taken = state.steps.get(step_key(step.id))
-    if taken is None or (taken.path, taken.line) == (step.path, step.line):
-        return step.id
-    folder = posixpath.basename(posixpath.dirname(step.path)).removesuffix("-steps").removeprefix("steps-")
-    return f"{folder}-{step.id}"
+def identify(state: WorkflowState, chosen: Iterable[Step]) -> list[StepId]:
+    """The ids of these steps in this run."""
+    met = {(one.path, one.line): one.id for one in state.steps.values() if one.path}
+    taken, found = {str(one.id) for one in state.steps.values()}, list[StepId]()
+    for step in chosen:
+        id = met.get((step.path, step.line))
+        if id is None and str(step.id) in taken:
+            folder = posixpath.basename(posixpath.dirname(step.path)).removesuffix("-steps").removeprefix("steps-")
+            id = f"{folder}-{step.id}"
+        found.append(step.id if id is None else id)
+    return found
 
 
 def record_of(state: WorkflowState, step: Step) -> StepRecord:
     """The record of a step, made where it is met for the first time."""
-    id = identify(state, step)
+    [id] = identify(state, [step])
     return state.steps.setdefault(step_key(id), StepRecord(id, step.title, step.path, step.line))
 
 
@@ -85,7 +86,10 @@ def find(workflow: Workflow, record: StepRecord) -> Step | None:
         return gate(record.id.removeprefix(GATE), record.name)
     if record.id == START and record.path == workflow.skill.path and workflow.follow:
         return start(workflow)
-    return next((one for one in workflow.steps if (one.path, one.line) == (record.path, record.line)), None)
+    for one in workflow.steps:
+        if (one.path, one.line) == (record.path, record.line):
+            return one
+    return None
 
 
 def start(workflow: Workflow) -> Step:
@@ -121,12 +125,12 @@ def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gat
         if workflow.follow and current.path in workflow.follow:
             paths = chain(current.path, workflow.follow)
             by_path = {one.path: one for one in workflow.steps}
-            ahead = [identify(state, by_path[path]) for path in paths if path in by_path]
+            ahead = identify(state, [by_path[path] for path in paths if path in by_path])
         elif current.id == START and workflow.follow:
             ahead = [START]
         elif current in workflow.steps:
             place = workflow.steps.index(current)
-            ahead = [identify(state, one) for one in workflow.steps[place:]]
+            ahead = identify(state, workflow.steps[place:])
         else:
             ahead = [current.id]
     return list(dict.fromkeys([*done, *ahead, *(f"{GATE}{name}" for name in gates)]))
@@ -136,7 +140,8 @@ def names(
     workflow: Workflow, state: WorkflowState, expected: Sequence[StepId], titles: Mapping[str, str]
 ) -> dict[str, str]:
     """The titles of the expected steps, by their ids; `titles` are those of the run's examinations."""
-    known = {str(identify(state, one)): one.title for one in workflow.steps}
+    ids = identify(state, workflow.steps)
+    known = {str(id): one.title for id, one in zip(ids, workflow.steps, strict=True)}
     known |= {f"{GATE}{name}": gate(name).title for name in GATES}
     known |= {f"{GATE}{name}": title for name, title in titles.items()}
     return {str(id): known[str(id)] for id in expected if known.get(str(id))}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from interlock.workflow import markdown
 
@@ -173,6 +174,7 @@ HEADS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+@lru_cache(1000)
 def meaning(label: str) -> str:
     """What that label means, one of the names above."""
     if DESTROYS.search(label):

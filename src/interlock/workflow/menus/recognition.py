@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
@@ -62,10 +63,10 @@ class Menu:
     prompt: str = ""
     objection: str | None = None
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys, as they are written."""
-        return tuple(option.key for option in self.options)
+        return tuple([option.key for option in self.options])
 
     def by_meaning(self, *meanings: str) -> tuple[Option, ...]:
         """The options whose label means one of these."""

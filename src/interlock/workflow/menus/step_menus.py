@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
@@ -31,6 +32,7 @@ RETURNS = re.compile(
 )
 
 
+@lru_cache(64)
 def menus_of(step: str) -> tuple[Menu, ...]:
     """Every menu in the text of a step, wherever it stands."""
     lines = [Line(_shown(line.text), line.kind, line.heading) for line in markdown.lines(step)]

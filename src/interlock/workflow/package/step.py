@@ -301,11 +301,11 @@ def locate(
 
 def chain(first: str, follow: Mapping[str, Sequence[Next]]) -> list[str]:
     """The steps from `first` along the most likely way, until one has no follower or comes again."""
-    path, seen = first, []
+    seen, path = dict[str, None](), first
     while path not in seen:
-        seen.append(path)
-        ways = [one for one in follow.get(path, ()) if one.exists and one.path not in seen]
-        if not ways:
-            break
-        path = ways[0].path
-    return seen
+        seen[path] = None
+        for one in follow.get(path, ()):
+            if one.exists and one.path not in seen:
+                path = one.path
+                break
+    return list(seen)

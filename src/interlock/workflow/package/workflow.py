@@ -202,7 +202,8 @@ def _with_files(workflow: Workflow, package: Package, text: str, path: str, foun
     while waiting and len(read) < MOST_STEPS:
         path_of = waiting.pop(0)
         one = read[path_of] = step.of_file(path_of, files.settings(path_of))
-        follow[path_of] = tuple(next_step.next_steps(one, _variables_of(workflow, package, one), found, files.exists))
+        own = workflow.variables.with_own({**workflow.settings, **one.settings})
+        follow[path_of] = tuple(next_step.next_steps(one, own, found, files.exists))
         # A copied example leads on into the files it was copied from; then those are its steps.
         waiting += [way.path for way in follow[path_of] if way.exists and way.path not in {*read, *waiting}]
     steps = sorted(read.values(), key=lambda one: (posixpath.dirname(one.path), one.order))
@@ -221,16 +222,6 @@ def _entry(path: str, found: Sequence[str]) -> str:
         if posixpath.dirname(one) == posixpath.dirname(path) and here and step.order_of(one) == (here[0], 1, "")
     ]
     return firsts[0] if firsts else path
-
-
-def _variables_of(workflow: Workflow, package: Package, one: Step) -> Variables:
-    return Variables(
-        {**workflow.settings, **one.settings},
-        project_root=package.files.root,
-        installed_path=posixpath.join(package.files.root, posixpath.dirname(workflow.skill.path)),
-        config=package.config(workflow.module),
-        configs=lambda path: package.files.settings(path).values,
-    )
 
 
 def _step_files(package: Package, folder: str) -> list[str]:

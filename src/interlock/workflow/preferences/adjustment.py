@@ -36,6 +36,10 @@ LATER = frozenset({"checkpoint", "oversight"})
 
 def care(run: RunContext) -> Care:
     """How careful to be, as was said in the session and at the beginning of the run."""
+    return run.found(("care", run.state.current_step, run.state.plan.tier), lambda: _care(run))
+
+
+def _care(run: RunContext) -> Care:
     shared = run.session.get(overrides.KEY) or {}
     named = any(PROFILE in one for one in (shared, run.state.plan.said))
     return overrides.in_force(run.state, shared, run.observe("profiles", run.profiles) if named else {})

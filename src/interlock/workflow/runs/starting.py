@@ -275,13 +275,13 @@ def preview(found: Located) -> Json:
                 "step": one.id,
                 "name": one.title,
                 "path": one.path,
-                "expected": str(steps.identify(state, one)) in likely,
+                "expected": str(id) in likely,
                 "optional": one.optional,
                 "menus": [list(menu.keys) for menu in step_menus.menus_of(one.text)],
                 "outputs": steps.outputs(workflow, one),
                 "next": [way.path for way in workflow.after(one)],
             }
-            for one in workflow.steps
+            for id, one in zip(steps.identify(state, workflow.steps), workflow.steps, strict=True)
         ],
         "hooks": [
             {**asdict(one), "command": one.name, "fault": runner.fault(one, found.package.root)}

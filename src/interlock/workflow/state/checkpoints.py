@@ -2,7 +2,8 @@
 
 What a checkpoint holds, where its files are kept, and how a state goes back to it; `checkpoint_keeper` makes them.
 One is `{id, step_id, step_name, timestamp, reason, can_rollback, why_not, state_snapshot, files}`; the newest ten are
-kept. `files` names the commit that keeps them (`snapshots`). The output documents list them in their frontmatter.
+kept. `files` names the commit that keeps state and files (`snapshots`). The output documents list the checkpoints in
+their frontmatter.
 
 Checkpoints in the frontmatter of a run's output documents (BMAD-3.6.4, FR62); never in a step file (decision 35).
 
@@ -33,10 +34,11 @@ def with_checkpoints(text: str, checkpoints: Iterable[CheckpointRow] | None) -> 
     lines = text.removeprefix(mark).split(end)
     block = []
     for one in {one["step_id"]: one for one in checkpoints or ()}.values():
-        # No longer than FR62 asks for; the whole snapshot is in the ledger.
+        # No longer than FR62 asks for; the whole snapshot is in the checkpoint's commit.
         snapshot = one.get("state_snapshot")
         done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []
-        shown = ", ".join(f"{name}: {json.dumps(one.get(name))}" for name in ("step_id", "timestamp", "can_rollback"))
+        names = ("step_id", "timestamp", "can_rollback")
+        shown = ", ".join([f"{name}: {json.dumps(one.get(name))}" for name in names])
         block.append(f"  - {{{shown}, state_snapshot: {{completed_steps: {json.dumps(done)}}}}}")
     block = [] if checkpoints is None else [f"{KEY}:", *block] if block else [f"{KEY}: []"]
     if lines[0].rstrip() != FENCE:
@@ -73,9 +75,9 @@ def _replaced(lines: Sequence[str], block: Sequence[str]) -> list[str]:
 
 
 MOST = 10
-KEPT = (
-    *("state", "current_step", "completed_steps", "plan_of_steps", "steps", "menu_history", "menu_stack", "batch"),
-    *("recovery", "triggers", "documents"),
+KEPT = frozenset(
+    "state current_step completed_steps plan_of_steps steps menu_history menu_stack batch recovery triggers "
+    "documents".split()
 )
 """What of a state a checkpoint keeps. Not what was asked of the run, what humans answered, or what happened since."""
 BEGUN = frozenset({"in_progress", "completed", "failed", "skipped"})
@@ -95,10 +97,21 @@ def manifest_of(snapshots: Snapshots, checkpoint: CheckpointRow | None) -> Manif
         return None
 
 
-def kept(state: WorkflowState) -> Json:
-    """What a checkpoint keeps of a state."""
-    whole = state.as_dict()
-    return {name: whole[name] for name in KEPT}
+def kept(state: WorkflowState, checkpoint: CheckpointRow) -> Json:
+    """What a checkpoint has kept of its run's state.
+
+    Raises:
+        ValueError: it is gone or damaged.
+    """
+    found = checkpoint.get("state_snapshot")
+    if not isinstance(found, Mapping):
+        raise ValueError("its snapshot of the state is damaged")
+    if len(found) == 1:  # schema 1 kept all of it here
+        snapshots = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id)
+        found = snapshots.state(checkpoint["files"].get("commit", ""))
+    if not isinstance(found.get("completed_steps"), list):
+        raise ValueError("its snapshot of the state is damaged")
+    return dict(found)
 
 
 def number_of(id: str) -> int:
@@ -114,11 +127,9 @@ def restored(state: WorkflowState, checkpoint: CheckpointRow) -> WorkflowState:
     visit that is undone must not answer a question of the next.
 
     Raises:
-        ValueError: the snapshot is damaged.
+        ValueError: the snapshot is gone or damaged.
     """
-    snapshot = checkpoint.get("state_snapshot")
-    if not isinstance(snapshot, Mapping) or not isinstance(snapshot.get("completed_steps"), list):
-        raise ValueError("its snapshot of the state is damaged")
+    snapshot = kept(state, checkpoint)
     found = WorkflowState.from_dict({**state.as_dict(), **snapshot, "outcome": None, "state": RUNNING})
     here = step_key(checkpoint["step_id"])
     found.completed_steps = [one for one in found.completed_steps if step_key(one) != here]

@@ -16,19 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, TypedDict
 
-from pydantic import (
-    Field,
-    GetPydanticSchema,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError
 
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 StepId = int | str
 """An integer, a string where lettered ("8a"); steps of one workflow never share one."""
@@ -98,11 +91,6 @@ class StepRecord:
     ran: list[str] = field(default_factory=list)
     interruptions: int = 0
 
-    @model_serializer(mode="wrap")
-    def _compact(self, handler: SerializerFunctionWrapHandler) -> Json:
-        """Keep only what has a value."""
-        return {name: value for name, value in handler(self).items() if value not in (None, "", [], {})}
-
 
 @dataclass(slots=True)
 class Waiting:
@@ -130,8 +118,8 @@ class Sent:
 
 
 class KeptSnapshot(TypedDict, total=False):
-    """How the files of a checkpoint are kept: the commit of the run's private repository, whether it holds the whole
-    project, and (the first of) what was left out. Versions before had other kinds."""
+    """How a checkpoint is kept: the commit of the run's private repository, which holds the state and the files,
+    whether those are all of the project's, and (the first of) what was left out. Versions before had other kinds."""
 
     kind: str
     commit: str
@@ -140,8 +128,8 @@ class KeptSnapshot(TypedDict, total=False):
 
 
 class CheckpointRow(TypedDict, total=False):
-    """State and files before a step or a fix. `state_snapshot` is null where it is damaged, `why_not` says why it
-    cannot be rolled back to."""
+    """State and files before a step or a fix. `state_snapshot` is what people see of the state; the whole is in the
+    commit of `files`, except where schema 1 kept it here. `why_not` says why it cannot be rolled back to."""
 
     id: str
     step_id: StepId
@@ -278,11 +266,13 @@ class WorkflowState:
     @property
     def progress_percent(self) -> int:
         """Done steps of all expected ones, 0 to 100."""
+        return self._percent(self.remaining_count)
+
+    def _percent(self, left: int) -> int:
         if self.outcome == COMPLETED:
             return 100
         done = len(self.completed_steps)
-        whole = done + self.remaining_count
-        return min(99, done * 100 // whole) if whole else 0
+        return min(99, done * 100 // (done + left)) if done + left else 0
 
     @property
     def review_iterations(self) -> int:
@@ -309,28 +299,33 @@ class WorkflowState:
         """The expected steps that are not done, in their order; the one at hand is among them."""
         if self.outcome == COMPLETED:
             return []
-        done = {step_key(one) for one in self.completed_steps}
-        return [one for one in self.plan_of_steps if step_key(one) not in done]
+        done = {str(one) for one in self.completed_steps}
+        return [one for one in self.plan_of_steps if str(one) not in done]
 
     def step(self, id: StepId) -> StepRecord | None:
         """The record of a step, if it was met."""
-        return self.steps.get(step_key(id))
+        return self.steps.get(f"step_{id}")
 
     def as_dict(self) -> Json:
-        """Return the whole document as JSON knows it, the derived counts among it.
-
-        A checkpoint's snapshot never changes once it is made, so it is not copied.
-        """
-        shown: Json = _codec().dump_python(self, exclude={"checkpoints"})
+        """Return the whole document as JSON knows it, the derived counts among it; of steps only what has a value."""
+        shown: Json = _codec().dump_python(self)
+        shown["steps"] = {
+            key: {name: value for name, value in record.items() if value not in (None, "", [], {})}
+            for key, record in shown["steps"].items()
+        }
+        left = self.remaining_count
         return shown | {
-            "checkpoints": [{**one} for one in self.checkpoints],
             "current_step_name": self.current_step_name,
             "completed_count": len(self.completed_steps),
-            "remaining_count": self.remaining_count,
-            "progress_percent": self.progress_percent,
+            "remaining_count": left,
+            "progress_percent": self._percent(left),
             "review_iterations": self.review_iterations,
             "implementation_iterations": self.implementation_iterations,
         }
+
+    def as_json(self, names: frozenset[str]) -> bytes:
+        """Return these fields as a JSON object, for `from_dict`."""
+        return _codec().dump_json(self, include=set(names))
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> WorkflowState:

@@ -32,7 +32,7 @@ from interlock.model.json import Json, fields_of
 from interlock.model.task import FINAL
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files, queue
-from interlock.workflow.state.checkpoints import MOST, SNAPSHOT, credit, kept, manifest_of, number_of, restored, show
+from interlock.workflow.state.checkpoints import KEPT, MOST, SNAPSHOT, credit, manifest_of, number_of, restored, show
 from interlock.workflow.state.document import (
     RUNNING,
     TERMINAL,
@@ -458,7 +458,7 @@ class CheckpointKeeper:
 
     def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         """See `engine.ports.Checkpoints.create`."""
-        record = state.step(step)
+        record, now = state.step(step), state.as_json(KEPT)
         before = state.checkpoints[-1] if state.checkpoints else None
         checkpoint: CheckpointRow = {
             "id": f"cp-{1 + max((number_of(one['id']) for one in state.checkpoints), default=0)}",
@@ -468,7 +468,7 @@ class CheckpointKeeper:
             "reason": reason,
             "can_rollback": True,
             "why_not": None,
-            "state_snapshot": kept(state),
+            "state_snapshot": {"completed_steps": list(state.completed_steps)},
             "files": {},
         }
         kept_so_far, last = state.checkpoints, state.rollbacks[-1:]
@@ -481,9 +481,9 @@ class CheckpointKeeper:
             manifest = manifest_of(snapshots, before)
             credit(state, before, manifest)
             show(state, manifest)
-            commit, now = snapshots.take(f"{state.skill}: {reason}", {*state.documents, *state.written})
-            left_out = list(now.left_out[:20])
-            checkpoint["files"] = {"kind": SNAPSHOT, "commit": commit, "whole": now.whole, "left_out": left_out}
+            commit, taken = snapshots.take(f"{state.skill}: {reason}", {*state.documents, *state.written}, now)
+            left_out = list(taken.left_out[:20])
+            checkpoint["files"] = {"kind": SNAPSHOT, "commit": commit, "whole": taken.whole, "left_out": left_out}
             if doomed and not state.rollbacks and number_of(checkpoint["id"]) % MOST == 0:
                 kept_by = [one["files"] for one in state.checkpoints]
                 snapshots.forget_all_but(one["commit"] for one in kept_by if one.get("kind") == SNAPSHOT)

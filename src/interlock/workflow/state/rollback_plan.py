@@ -174,8 +174,8 @@ def preview(state: WorkflowState, checkpoint: CheckpointRow, *, include: Collect
         StorageError, InvalidRequest: the files cannot be looked at.
     """
     try:
-        after = restored(state, checkpoint)
         changes = _changes(state, checkpoint)
+        after = restored(state, checkpoint)
     except (ValueError, KeyError) as error:
         raise RollbackRefused(
             f"The checkpoint of step {checkpoint.get('step_id')} cannot be used: {error}. Nothing was changed; choose "

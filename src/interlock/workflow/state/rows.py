@@ -1,15 +1,11 @@
 """How the ledger keeps a run's state: a small row, and an entry for each thing that the run has collected. Pure.
 
 A prompt writes the row and the entries that it changes, so it costs the same at the end of a long run as at its start.
-
-A checkpoint's entry holds its snapshot of the state as what differs from the one after it, the newest from the state
-itself: whole, each would repeat the history before it. A snapshot that cannot be read is null, which a rollback refuses
-as damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from json import JSONEncoder, loads
 from typing import Any
@@ -23,12 +19,15 @@ COLLECTED = (
 )
 """Where entries belong in the document, beside the rounds of each examination; lists or mappings."""
 
-_as_json = JSONEncoder(ensure_ascii=False).encode
+Entries = dict[str, dict[str, tuple[int, Any]]]
+"""The entries of a run by kind and key: the place of each among those of its kind, and its value."""
+
+as_json = JSONEncoder(ensure_ascii=False).encode
 
 
 def split(document: Json) -> tuple[Json, Json]:
     """Return a state's document without what it has collected, and that by kind; `document` is not changed."""
-    rest, parts = packed(document), Json()
+    rest, parts = dict(document), Json()
     rounds = (f"examinations/{name}/rounds" for name in document.get("examinations", ()))
     for kind in (*COLLECTED[:-1], *(COLLECTED[-1:] if "hooks" in document else ()), *rounds):
         *way, name = kind.split("/")
@@ -41,16 +40,28 @@ def split(document: Json) -> tuple[Json, Json]:
     return rest, parts
 
 
-def changes(
-    known: Iterable[WorkflowEntry], parts: Mapping[str, Any]
-) -> tuple[list[WorkflowEntry], set[tuple[str, str]]]:
-    """Return the entries to be written, so that `known` become those of `parts`, and what is to be removed."""
-    old = {kind: list(entries) for kind, entries in groupby(known, key=lambda one: one.kind)}
-    before = {(one.kind, one.key): one for entries in old.values() for one in entries}
-    after = {
-        (one.kind, one.key): one for kind, found in parts.items() for one in _entries(kind, found, old.get(kind, []))
-    }
-    return [one for key, one in after.items() if before.get(key) != one], before.keys() - after.keys()
+def read(entries: Iterable[WorkflowEntry]) -> Entries:
+    """Return what the ledger holds."""
+    found: Entries = {}
+    for one in entries:
+        found.setdefault(one.kind, {})[one.key] = one.n, loads(one.document)
+    return found
+
+
+def placed(before: Entries, parts: Mapping[str, Any]) -> Entries:
+    """Return the entries of `parts`; those that were there before keep their places."""
+    return {kind: _placed(before.get(kind, {}), found) for kind, found in parts.items()}
+
+
+def changes(before: Entries, after: Entries) -> tuple[list[WorkflowEntry], list[tuple[str, str]]]:
+    """Return the entries to be written, so that `before` becomes `after`, and what is to be removed."""
+    written = [
+        WorkflowEntry(kind, key, one[0], as_json(one[1]))
+        for kind, found in after.items()
+        for key, one in found.items()
+        if before.get(kind, {}).get(key) != one
+    ]
+    return written, [(kind, key) for kind, found in before.items() for key in found if key not in after.get(kind, {})]
 
 
 def whole(rest: Mapping[str, Any], entries: Iterable[WorkflowEntry]) -> Json:
@@ -64,101 +75,16 @@ def whole(rest: Mapping[str, Any], entries: Iterable[WorkflowEntry]) -> Json:
         if isinstance(place, dict):
             values = [(one.key, loads(one.document)) for one in found]
             place[name] = dict(values) if isinstance(place.get(name), dict) else [value for _, value in values]
-    return unpacked(document)
+    return document
 
 
-def _entries(kind: str, found: Any, old: Sequence[WorkflowEntry]) -> Iterator[WorkflowEntry]:
-    following = old[-1].n + 1 if old else 1
+def _placed(before: Mapping[str, tuple[int, Any]], found: Any) -> dict[str, tuple[int, Any]]:
     if isinstance(found, dict):
-        places = {one.key: one.n for one in old}
-        for key, value in found.items():
-            if key not in places:
-                places[key], following = following, following + 1
-            yield WorkflowEntry(kind, key, places[key], _as_json(value))
-        return
+        following = 1 + max([n for n, _ in before.values()], default=0)
+        new = {key: n for n, key in enumerate([one for one in found if one not in before], following)}
+        return {key: (before[key][0] if key in before else new[key], value) for key, value in found.items()}
     # A list grows at its end; one that is limited loses its first entries, and the others keep their numbers.
-    texts = [_as_json(value) for value in found]
-    first = next((one.n for one in old if one.document == texts[0]), old[0].n if old else 1)
-    for n, text in enumerate(texts, first):
-        yield WorkflowEntry(kind, str(n), n, text)
-
-
-SNAPSHOT = "state_snapshot"
-PACKED = "differs_from_the_next"
-"""Marks a packed snapshot; its value is by field how to get there: `is`, `set` and `gone`, or `front` and `then`."""
-
-
-def packed(document: Mapping[str, Any]) -> Json:
-    """A state's document as its row holds it."""
-    found: list[Any] = []
-    after: Mapping[str, Any] | None = document
-    for one in reversed(document["checkpoints"]):
-        snapshot = one.get(SNAPSHOT)
-        if after is not None and isinstance(snapshot, Mapping):
-            ways = {name: way for name, value in snapshot.items() if (way := _way(value, after.get(name))) is not None}
-            one = {**one, SNAPSHOT: {PACKED: ways, "fields": list(snapshot)}}
-        found.append(one)
-        after = snapshot if isinstance(snapshot, Mapping) else None
-    return {**document, "checkpoints": found[::-1]}
-
-
-def unpacked(document: Mapping[str, Any]) -> Json:
-    """The reverse. Whatever is damaged is left for whoever reads the document to notice."""
-    checkpoints = document.get("checkpoints")
-    if not isinstance(checkpoints, list):
-        return dict(document)
-    found: list[Any] = []
-    after: Mapping[str, Any] | None = document
-    for one in reversed(checkpoints):
-        snapshot = one.get(SNAPSHOT) if isinstance(one, Mapping) else None
-        if isinstance(snapshot, Mapping) and PACKED in snapshot:
-            try:
-                ways, names = snapshot[PACKED], snapshot["fields"]
-                whole = {name: _value(ways.get(name, {}), after.get(name)) for name in names} if after else None
-            except (TypeError, AttributeError, KeyError):
-                whole = None
-            snapshot, one = whole, {**one, SNAPSHOT: whole}
-        found.append(one)
-        after = snapshot if isinstance(snapshot, Mapping) else None
-    return {**document, "checkpoints": found[::-1]}
-
-
-def _way(value: Any, after: Any) -> Json | None:
-    """How to get from the later value of a field to the earlier one; null where they are the same."""
-    if value == after and type(value) is type(after):
-        return None
-    if isinstance(value, dict) and isinstance(after, dict):
-        new = [key for key in value if key not in after]
-        if list(value) == [*(key for key in after if key in value), *new]:  # else another order, which is kept too
-            return {
-                "set": {key: one for key, one in value.items() if key not in after or after[key] != one},
-                "gone": [key for key in after if key not in value],
-            }
-    if isinstance(value, list) and isinstance(after, list):
-        # A list grows at its end, and one that is limited loses its first entries meanwhile.
-        for front in range(len(value)):
-            then = len(value) - front
-            if value[front:] == after[:then]:
-                return {"front": value[:front], "then": then}
-    return {"is": value}
-
-
-def _value(way: Mapping[str, Any], after: Any) -> Any:
-    """Nothing of it is shared with the later value: the state's goes on changing."""
-    if "is" in way:
-        return way["is"]
-    if "set" in way:
-        others = {key: _copy(one) for key, one in after.items() if key not in way["set"]}
-        found = {key: way["set"].get(key, others.get(key)) for key in after if key not in way["gone"]}
-        return {**found, **way["set"]}
-    if "then" in way:
-        return [*way["front"], *_copy(after[: way["then"]])]
-    return _copy(after)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_copy(one) for one in value]
-    return value
+    first = next(
+        (n for n, value in before.values() if value == found[0]), min([n for n, _ in before.values()], default=1)
+    )
+    return {str(n): (n, value) for n, value in enumerate(found, first)}

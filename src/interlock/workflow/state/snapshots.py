@@ -5,7 +5,7 @@ git's own form, because each step makes a snapshot and a process of git costs mo
 can read them. Git's settings, attributes and filters do not count, and a file that was not touched since the last
 snapshot is not read again. Left out are hidden files and directories (where secrets lie), vendored ones, and files
 above a size; a project with too many files is covered in its output folder only. A commit's message says what was left
-out, and the modes that git does not know.
+out, the modes that git does not know, and which blob holds the state of the run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from interlock.errors import StorageError
 from interlock.gitwork.git import NOBODY
+from interlock.model.json import Json
 from interlock.storage.files import locked_directory
 from interlock.workflow.state import files
 
@@ -84,8 +85,9 @@ class Snapshots:
         """Whether a file lies in the output folder, which every snapshot covers."""
         return os.path.join(self.project, path).startswith(self.output.rstrip(os.sep) + os.sep)
 
-    def take(self, reason: str, known: Iterable[str] = ()) -> tuple[str, Manifest]:
-        """Commit the files as they are now. `known`: paths that must be in it where not all of the project is.
+    def take(self, reason: str, known: Iterable[str] = (), state: bytes = b"{}") -> tuple[str, Manifest]:
+        """Commit the files as they are now, and what is to be kept of the run's state, a JSON object. `known`: paths
+        that must be in it where not all of the project is.
 
         Raises:
             StorageError, OSError: the file system refused.
@@ -115,7 +117,7 @@ class Snapshots:
                 if max(found.st_mtime_ns, found.st_ctime_ns) < settled:
                     seen[name] = [*now, sha]
             modes = {name: one.mode for name, one in entries.items() if one.mode not in (0o644, 0o755)}
-            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes})
+            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes, "state": self.keep(state)})
             by = f"{NOBODY['NAME']} <{NOBODY['EMAIL']}> {int(time.time())} +0000"
             text = f"tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about}\n"
             commit = self.keep(os.fsencode(text), "commit")
@@ -147,16 +149,33 @@ class Snapshots:
             ValueError: it is gone or damaged.
         """
         try:
-            data = self._content(commit, "commit")
-            about = json.loads(data.rpartition(b"\n\n")[2])
+            tree, about = self._commit(commit)
             entries = {
                 path: FileEntry(sha, about["modes"].get(path, int(mode, 8) & 0o777))
-                for mode, path, sha in self._listed(data[5:45].decode())
+                for mode, path, sha in self._listed(tree)
                 if mode != TREE
             }
             return Manifest(entries, tuple(about["left_out"]), bool(about["whole"]))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"its snapshot of the files ({commit[:12]}) is gone or damaged: {error}") from error
+
+    def state(self, commit: str) -> Json:
+        """What a snapshot holds of the run's state.
+
+        Raises:
+            ValueError: it is gone or damaged.
+        """
+        try:
+            found = json.loads(self._content(self._commit(commit)[1]["state"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"its snapshot of the state ({commit[:12]}) is gone or damaged: {error}") from error
+        return dict(found)
+
+    def _commit(self, commit: str) -> tuple[str, Json]:
+        """The tree of a snapshot, and what its message says."""
+        data = self._content(commit, "commit")
+        about: Json = json.loads(data.rpartition(b"\n\n")[2])
+        return data[5:45].decode(), about
 
     def keep(self, data: bytes, kind: str = "blob") -> str:
         """Keep a content beside the snapshots, as long as none is forgotten. Its id.
@@ -186,8 +205,8 @@ class Snapshots:
         with suppress(ValueError, OSError), locked_directory(self.folder):
             for commit in {*commits, *filter(None, [self._first()])}:
                 needed.add(commit)
-                tree = self._content(commit, "commit")[5:45].decode()
-                needed.update([tree, *(sha for _, _, sha in self._listed(tree, known=needed))])
+                tree, about = self._commit(commit)
+                needed.update([tree, about.get("state", ""), *(one[2] for one in self._listed(tree, known=needed))])
             for folder, _, names in os.walk(os.path.join(self.folder, "objects")):
                 for name in names:
                     if os.path.basename(folder) + name not in needed:

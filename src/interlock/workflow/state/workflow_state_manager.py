@@ -21,9 +21,9 @@ from interlock.model.workflow import WorkflowRow
 from interlock.storage.files import locked_directory
 from interlock.storage.ledger import Ledger, Rows
 from interlock.workflow.errors import StateConflict, StateUnreadable
-from interlock.workflow.state import files
-from interlock.workflow.state.document import WorkflowState
-from interlock.workflow.state.rows import SNAPSHOT, changes, split, whole
+from interlock.workflow.state import files, schema_1
+from interlock.workflow.state.document import SCHEMA_VERSION, WorkflowState
+from interlock.workflow.state.rows import Entries, as_json, changes, placed, read, split, whole
 
 UNWRITTEN = "is safe in the ledger, but its file could not be written"
 TRIES = 3
@@ -37,6 +37,9 @@ class WorkflowStateManager:
     def __init__(self, ledger: Ledger, clock: Any) -> None:
         self._ledger = ledger
         self._clock = clock
+        self._saved: tuple[WorkflowState, int, Entries] | None = None
+        """The state that was saved last, its version, and its entries: as long as nobody else has written, which the
+        version shows, they need not be read again."""
 
     def load(self, rows: Rows, workflow_id: str) -> WorkflowState:
         """The newest state of that run.
@@ -66,10 +69,11 @@ class WorkflowStateManager:
             state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version, document,
             state.created_at, act.at,
         )  # fmt: skip
-        found = act.rows.workflows.get(state.workflow_id)
+        entries = self._entries(act.rows, state, before)
         written = act.rows.workflows.replace(row, before) if before else act.rows.workflows.insert(row)
         if not written:
             state.version, state.updated_at = before, updated
+            found = act.rows.workflows.get(state.workflow_id)
             now = "is gone" if found is None else f"has version {found.version}"
             raise StateConflict(
                 f"Somebody else wrote the state of {state.workflow_id}: it {now}, this write was based on {before}. "
@@ -77,8 +81,17 @@ class WorkflowStateManager:
                 workflow_id=state.workflow_id,
                 version=None if found is None else found.version,
             )
-        act.rows.workflows.change_entries(state.workflow_id, *changes(found.entries if found else (), parts))
+        after = placed(entries, parts)
+        act.rows.workflows.change_entries(state.workflow_id, *changes(entries, after))
+        self._saved = state, state.version, after
         act.topics.add("workflows")
+
+    def _entries(self, rows: Rows, state: WorkflowState, version: int) -> Entries:
+        """What the ledger has of that run's entries, if its row has that version."""
+        if self._saved is not None and self._saved[0] is state and self._saved[1] == version:
+            return self._saved[2]
+        found = rows.workflows.get(state.workflow_id)
+        return read(found.entries) if found is not None else {}
 
     def list(
         self,
@@ -176,26 +189,17 @@ IN_FILE = ("checkpoints", "menu_history", "steps")
 def as_file(row: WorkflowRow) -> bytes:
     """Return a state as its file holds it: a line for each field, and for each entry of those that have several.
 
-    Fully indented it would take ten times as long to write, at every step: only flat JSON is made in C.
+    An entry's line is what the ledger has of it: nothing is read and written again.
     """
-    document = whole(row.document, (one for one in row.entries if one.kind in IN_FILE))
-    document["checkpoints"] = [
-        {name: value for name, value in one.items() if name != SNAPSHOT} for one in document["checkpoints"]
-    ]
-    lines = ",\n".join(f"  {_flat(name)}: {_listed(value)}" for name, value in document.items())
-    return f"{{\n{lines}\n}}\n".encode("utf-8", "replace")
-
-
-def _listed(value: Any) -> str:
-    if isinstance(value, dict) and value:
-        return "{\n" + ",\n".join(f"    {_flat(name)}: {_flat(one)}" for name, one in value.items()) + "\n  }"
-    if isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        return "[\n" + ",\n".join(f"    {_flat(one)}" for one in value) + "\n  ]"
-    return _flat(value)
-
-
-def _flat(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    shown = {name: as_json(value) for name, value in row.document.items()}
+    for kind in IN_FILE:
+        if entries := [one for one in row.entries if one.kind == kind]:
+            named = isinstance(row.document.get(kind), dict)
+            lines = [f"    {as_json(one.key)}: {one.document}" if named else f"    {one.document}" for one in entries]
+            begin, end = "{}" if named else "[]"
+            shown[kind] = f"{begin}\n" + ",\n".join(lines) + f"\n  {end}"
+    fields = ",\n".join([f"  {as_json(name)}: {text}" for name, text in shown.items()])
+    return f"{{\n{fields}\n}}\n".encode("utf-8", "replace")
 
 
 def read_row(row: WorkflowRow) -> WorkflowState:
@@ -205,7 +209,10 @@ def read_row(row: WorkflowRow) -> WorkflowState:
         StateUnreadable: the document is damaged.
     """
     try:
-        state = WorkflowState.from_dict(whole(row.document, row.entries))
+        document = whole(row.document, row.entries)
+        if document.get("schema_version") == schema_1.VERSION:
+            document = {**schema_1.read(document), "schema_version": SCHEMA_VERSION}
+        state = WorkflowState.from_dict(document)
         if (state.workflow_id, state.version) != (row.id, row.version):
             raise ValueError("it is the document of another run or version")
     except ValueError as error:
