@@ -55,14 +55,16 @@ class Following:
 
 def identify(state: WorkflowState, chosen: Iterable[Step]) -> list[StepId]:
     """The ids of these steps in this run."""
+    places = {str(one.id): (one.path, one.line) for one in state.steps.values()}
     met = {(one.path, one.line): one.id for one in state.steps.values() if one.path}
-    taken, found = {str(one.id) for one in state.steps.values()}, list[StepId]()
+    found = list[StepId]()
     for step in chosen:
-        id = met.get((step.path, step.line))
-        if id is None and str(step.id) in taken:
+        place = step.path, step.line
+        id = met.get(place, step.id)
+        if places.get(str(id), place) != place:
             folder = posixpath.basename(posixpath.dirname(step.path)).removesuffix("-steps").removeprefix("steps-")
             id = f"{folder}-{step.id}"
-        found.append(step.id if id is None else id)
+        found.append(id)
     return found
 
 
