@@ -19,7 +19,7 @@ from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Examination, RunContext
+from interlock.workflow.engine.context import Draft, Examination, RunContext
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.machine import MOVES
 from interlock.workflow.engine.ports import Asking, Events, Knowledge, Superseded
@@ -334,8 +334,9 @@ def play(
             opening = replace(opening, permit=hooking.tools.guarded(permit))
         pool = AgentPool(agent, opening, limits, resume=state.agent_session)
         run = RunContext(
-            workflow, package, state, pool, desk, limits, in_a_step, application, checkpoints or NoCheckpoints(),
-            knowledge or Knowledge(), thresholds, examinations=examinations, hooks=hooking, profiles=profiles,
+            workflow=workflow, package=package, state=state, pool=pool, desk=desk, limits=limits, party=in_a_step,
+            wishes=application, checkpoints=checkpoints or NoCheckpoints(), knowledge=knowledge or Knowledge(),
+            thresholds=thresholds, examinations=examinations, hooks=hooking, profiles=profiles,
             dispatcher=SubagentDispatcher(Staffing(helpers, opening, models or {}), limits=limits),
         )  # fmt: skip
         controller = AutomationController(run, log)
@@ -365,22 +366,13 @@ def ways_to_end(start: str) -> list[str]:
     return []
 
 
-class Unreachable:
-    """A port of a run that is replayed: nobody may touch it."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"a replay touches {name}")
-
-
 def replays(run: RunContext, began: WorkflowState, log: Log) -> None:
     """What the run has met leads to the same state once more, without an agent, a desk or the project's files."""
-    nothing: Any = Unreachable()
-    again = RunContext(
-        run.workflow, run.package, began, nothing, nothing, run.limits, run.party, run.wishes, nothing,
-        Knowledge(run.knowledge.context, run.knowledge.relevance, servers=run.knowledge.servers),
-        examinations=run.examinations,
+    again = Draft(
+        workflow=run.workflow, package=run.package, state=began, limits=run.limits, party=run.party, wishes=run.wishes,
+        knowledge=Knowledge(run.knowledge.context, run.knowledge.relevance, servers=run.knowledge.servers),
+        examinations=run.examinations, staffed=run.staffed,
     )  # fmt: skip
-    again.dispatcher = nothing if run.dispatcher is not None else None
     for _ in replay(again, log):
         pass
     assert again.state.as_dict() == run.state.as_dict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, CHANGES, Examined, Finding
 from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, writes
 
@@ -17,7 +17,7 @@ class Twice:
     def __init__(self, *verdicts: str) -> None:
         self.verdicts = list(verdicts)
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         return "every plan gets one"
 
     async def examine(self, run: RunContext, round: int) -> Examined:

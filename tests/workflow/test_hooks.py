@@ -366,13 +366,13 @@ def test_an_agent_that_writes_its_own_hook_does_not_have_it_run(tmp_path: Path) 
 
 def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
     from interlock.workflow.agents.assignment import Assignment
-    from interlock.workflow.engine.context import RunContext
+    from interlock.workflow.engine.context import Draft, RunContext
     from interlock.workflow.engine.examination import APPROVE, Examined
 
     class Delegated:
         name, title = "second_look", "Second look"
 
-        def called_for(self, run: RunContext) -> str | None:
+        def called_for(self, run: Draft) -> str | None:
             return "always"
 
         async def examine(self, run: RunContext, round: int) -> Examined:

@@ -11,7 +11,7 @@ import pytest
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import APPROVE, Examined
 from interlock.workflow.engine.subagent_registry import KEPT
 from interlock.workflow.reviews import reviewers
@@ -32,7 +32,7 @@ class Review:
         self.work = work if work is not None else reviewers.fork("Review _bmad-output/plan.md.")
         self.reports: list[Report] = []
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         return "every plan gets one"
 
     async def examine(self, run: RunContext, round: int) -> Examined:

@@ -18,7 +18,7 @@ import anyio
 from interlock.errors import AgentError
 from interlock.model.json import Json
 from interlock.workflow.engine import effects, steps
-from interlock.workflow.engine.context import Binding, Hooks, Postponed, RunContext
+from interlock.workflow.engine.context import Binding, Draft, Hooks, Postponed, RunContext
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.engine.questions import kind_of
 from interlock.workflow.engine.reducer import LOOP, Log, reduce
@@ -239,7 +239,7 @@ class AutomationController:
         return effects.ExaminationEnded(number, found, stopped)
 
 
-def _observe(run: RunContext, kept: list[tuple[str, Any]], what: str, look: Callable[[], Any]) -> Any:
+def _observe(run: Draft, kept: list[tuple[str, Any]], what: str, look: Callable[[], Any]) -> Any:
     """Look, and keep what was seen; what is looked at meanwhile is part of it."""
     observing, run.observing = run.observing, None
     try:

@@ -17,7 +17,7 @@ from typing import Any
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import evidence
 from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, calculate
-from interlock.workflow.engine.context import RunContext, StandIn
+from interlock.workflow.engine.context import Draft, StandIn
 from interlock.workflow.engine.examination import APPROVE
 from interlock.workflow.entry import verdicts
 from interlock.workflow.state.document import StepRecord
@@ -25,7 +25,7 @@ from interlock.workflow.state.document import StepRecord
 OUTCOMES = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}
 
 
-def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
+def signals(run: Draft, outcome: str) -> dict[str, float | None]:
     """The signals for the step at hand, null where there is none. What an examination gives by itself comes first."""
     verdict = OUTCOMES.get(outcome)
     if verdict is None and evidence.seen(run.record.proofs):
@@ -39,7 +39,7 @@ def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
     return {**here, **_before(run), **known, **_examined(run)}
 
 
-def measure(run: RunContext, record: StepRecord, outcome: str) -> None:
+def measure(run: Draft, record: StepRecord, outcome: str) -> None:
     """Write into the record how far the result can be trusted, and which signals say so."""
     found = signals(run, outcome)
     record.confidence = calculate(found, run.settings.tier, run.settings.confidence).score
@@ -63,13 +63,13 @@ def models(subagents: Iterable[Mapping[str, Any]], since: int) -> dict[str, floa
     return {MODEL: min(found)} if found else {}
 
 
-def _examined(run: RunContext) -> dict[str, float]:
+def _examined(run: Draft) -> dict[str, float]:
     """What those who examined the work add, where the step at hand is an examination."""
     rounds = run.state.rounds_of(run.examination.name) if run.examination is not None else []
     return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
-def _before(run: RunContext) -> dict[str, float]:
+def _before(run: Draft) -> dict[str, float]:
     """What examinations of the same finished work have found before this one, as long as nothing was fixed since."""
     here = run.examination
     if here is None or isinstance(here, StandIn) or len(run.state.rounds_of(here.name)) != 1:

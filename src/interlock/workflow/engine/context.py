@@ -1,4 +1,4 @@
-"""One run as the reducer, the runner and whatever extends it share it, and the named hooks that extend it.
+"""One run: as the reducer changes it (`Draft`), as the runner carries it out (`RunContext`), and what extends both.
 
 The engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
 (`workflow.preferences`) and a project's own hooks (`workflow.hooks`) are registered by whoever opens a run
@@ -58,7 +58,7 @@ class Examination(Protocol):
     name: str
     title: str
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
 
     async def examine(self, run: RunContext, round: int) -> Examined:
@@ -73,10 +73,10 @@ class StandIn(Examination, Protocol):
     the status `completed` or `skipped`.
     """
 
-    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+    def replaces(self, run: Draft, step: Step) -> tuple[str, ...]:
         """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
 
-    def declined(self, run: RunContext) -> str | None:
+    def declined(self, run: Draft) -> str | None:
         """Why they are done as they are written after all, null where it is held instead."""
 
 
@@ -84,7 +84,7 @@ class StandIn(Examination, Protocol):
 class Binding(Examination, Protocol):
     """An examination that must know from the start what it is going to examine."""
 
-    def bind(self, run: RunContext) -> str | None:
+    def bind(self, run: Draft) -> str | None:
         """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""
 
 
@@ -92,17 +92,17 @@ class Binding(Examination, Protocol):
 class Halting(Examination, Protocol):
     """An examination that also knows what is on record of a halt in the middle of the work."""
 
-    def halted(self, run: RunContext) -> Examined | None:
+    def halted(self, run: Draft) -> Examined | None:
         """What is on record, its verdict `BLOCKED`; null where nothing is."""
 
 
 class PartyMode(Protocol):
     """Discussions: of voices before the agent's next turn, or within a step whose agent plays them."""
 
-    def under_way(self, run: RunContext) -> bool:
+    def under_way(self, run: Draft) -> bool:
         """Whether one is to be held before the agent's next turn."""
 
-    def prepare(self, run: RunContext) -> bool:
+    def prepare(self, run: Draft) -> bool:
         """The step at hand is about to begin; whether one is to be held first."""
 
     async def hold(self, run: RunContext) -> None:
@@ -112,95 +112,95 @@ class PartyMode(Protocol):
             Postponed: it cannot go on for now.
         """
 
-    def held(self, run: RunContext) -> None:
+    def held(self, run: Draft) -> None:
         """Act on what it came to."""
 
-    def call(self, run: RunContext, purpose: str, why: str, problem: str = "") -> None:
+    def call(self, run: Draft, purpose: str, why: str, problem: str = "") -> None:
         """Party Mode is called for; `problem` is what is discussed, by default the step's."""
 
-    def opened(self, run: RunContext, asked: bool, why: str) -> str:
+    def opened(self, run: Draft, asked: bool, why: str) -> str:
         """It was chosen from the step's menu: what the agent is told beside that. `asked`: it was called for."""
 
-    def reopens(self, run: RunContext) -> bool:
+    def reopens(self, run: Draft) -> bool:
         """Whether the step's menu is to open one again that a kill interrupted."""
 
-    def interrupted(self, run: RunContext) -> None:
+    def interrupted(self, run: Draft) -> None:
         """The step at hand was interrupted and is about to begin again."""
 
-    def known_before(self, run: RunContext) -> str:
+    def known_before(self, run: Draft) -> str:
         """What was said about the step that begins again."""
 
     async def during(self, run: RunContext, turn: Callable[[anyio.Event], Awaitable[Ended]]) -> tuple[Ended, bool]:
         """A turn in which the agent plays one: what came of it, and whether a person's exit word ended it."""
 
-    def ended(self, run: RunContext) -> bool:
+    def ended(self, run: Draft) -> bool:
         """Whether a person's exit word ends it now; the agent's next prompt says so then."""
 
-    def left(self, run: RunContext) -> object:
+    def left(self, run: Draft) -> object:
         """The agent has left it by itself."""
 
-    def timed_out(self, run: RunContext, output: str) -> str:
+    def timed_out(self, run: Draft, output: str) -> str:
         """A limit has ended it: what is left of it, for the agent."""
 
-    def menu(self, run: RunContext, found: Reading, shown: Menu, where: Situation) -> str | None:
+    def menu(self, run: Draft, found: Reading, shown: Menu, where: Situation) -> str | None:
         """The key that a menu of the discussion was answered with, "" where something else is done first."""
 
-    def said(self, run: RunContext, found: Reading) -> bool:
+    def said(self, run: Draft, found: Reading) -> bool:
         """Whether a turn without a menu was one of the discussion's."""
 
-    def beyond_thresholds(self, run: RunContext, reading: Reading) -> bool:
+    def beyond_thresholds(self, run: Draft, reading: Reading) -> bool:
         """Whether a result has more errors than it may, so that one was called for."""
 
-    def doubted(self, run: RunContext, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+    def doubted(self, run: Draft, reading: Reading, signals: Mapping[str, float | None]) -> bool:
         """Whether the signals hold a result for doubtful, so that one was called for."""
 
-    def signal(self, run: RunContext) -> float | None:
+    def signal(self, run: Draft) -> float | None:
         """How sure those were of it who discussed the step at hand, 0 to 100."""
 
-    def take(self, run: RunContext, text: str) -> str:
+    def take(self, run: Draft, text: str) -> str:
         """Act on a person's answer to it: `taken`, `stop`, or "" where it is treated as after any failure."""
 
 
 class UserWishes(Protocol):
     """What is known of a person and was said by one: care, preferences, and the pace at which menus come."""
 
-    def settings(self, run: RunContext, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
+    def settings(self, run: Draft, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
         """What is in force for the next decision."""
 
-    def overridden(self, run: RunContext) -> bool:
+    def overridden(self, run: Draft) -> bool:
         """Whether somebody has said how careful to be."""
 
-    def look(self, run: RunContext) -> None:
+    def look(self, run: Draft) -> None:
         """Log what is in force where it is not what it was."""
 
-    def words(self, run: RunContext) -> Sequence[str]:
+    def words(self, run: Draft) -> Sequence[str]:
         """What the person wants remembered, in their words."""
 
-    def known(self, run: RunContext, shown: Menu, where: Situation) -> Situation:
+    def known(self, run: Draft, shown: Menu, where: Situation) -> Situation:
         """The situation with what is known of the person."""
 
-    def threshold(self, run: RunContext, recommended: Option) -> int:
+    def threshold(self, run: Draft, recommended: Option) -> int:
         """The confidence of recommending such an option among several ways on."""
 
-    def taken_back(self, run: RunContext, shown: Menu, option: Option | None) -> bool:
+    def taken_back(self, run: Draft, shown: Menu, option: Option | None) -> bool:
         """Whether a person has just rolled back that choice."""
 
-    def shown_last(self, run: RunContext, shown: Menu) -> Collection[str]:
+    def shown_last(self, run: Draft, shown: Menu) -> Collection[str]:
         """The keys of the options that the person never takes, and is shown last."""
 
-    def menu(self, run: RunContext, shown: Menu, option: Option) -> Json | None:
+    def menu(self, run: Draft, shown: Menu, option: Option) -> Json | None:
         """The choice of an option, as feedback knows it."""
 
-    def question(self, run: RunContext, text: str) -> Json | None:
+    def question(self, run: Draft, text: str) -> Json | None:
         """That a question is answered without asking, as feedback knows it."""
 
-    def fix(self, run: RunContext, strategy: str) -> Json | None:
+    def fix(self, run: Draft, strategy: str) -> Json | None:
         """That a failed step is fixed in this way, as feedback knows it."""
 
-    def is_asked(self, run: RunContext, text: str) -> bool:
+    def is_asked(self, run: Draft, text: str) -> bool:
         """Whether the person wants to be asked that question."""
 
-    def unwanted_fixes(self, run: RunContext) -> Collection[str]:
+    def unwanted_fixes(self, run: Draft) -> Collection[str]:
         """The ways of fixing this step that are not wanted."""
 
     async def answered(self, run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
@@ -247,38 +247,33 @@ class Hooks(Protocol):
         """Whether a critical one has failed: then the run has ended."""
 
 
-@dataclass
-class RunContext:
-    """See the module.
+@dataclass(kw_only=True)
+class Draft:
+    """A run as the reducer sees and changes it: nothing of it waits, writes or asks anybody.
 
     `state` is what is written down. The fields after `examinations` live as long as the process: `session` is what the
     workflows of its session share, as it was when the event came in, `replay` the keys of the questions that were
-    answered in a visit that begins again after an interruption, `told` the preferences that the agent's session knows.
-    `left`: a human's exit word has ended the turn; `lost`: a subagent found the run to be somebody else's. `thresholds`
-    and `profiles` are the project's own, read again at every decision, so that a change counts at the next (BMAD-2a.7).
-    The reducer looks at the project through `observe` alone, and asks for what is to be done with `effect`. `seen` is
-    what follows from the state, the session and the project, for one event: it is found once, and nothing in it changes
-    while the event is reduced.
+    answered in a visit that begins again after an interruption, `told` the preferences that the agent's session knows,
+    `at` the time of the event. `left`: a human's exit word has ended the turn; `staffed`: subagents can be had.
+    `thresholds` and `profiles` are the project's own, read again at every decision, so that a change counts at the next
+    (BMAD-2a.7). The reducer looks at the project through `observe` alone, and asks for what is to be done with
+    `effect`. `seen` is what follows from the state, the session and the project, for one event: it is found once, and
+    nothing in it changes while the event is reduced.
     """
 
     workflow: Workflow
     package: Package
     state: WorkflowState
-    pool: AgentPool
-    desk: Desk
     limits: Limits
     party: PartyMode
     wishes: UserWishes
-    checkpoints: Checkpoints
     knowledge: Knowledge = field(default_factory=Knowledge)
     thresholds: Callable[[], Mapping[str, Any]] = dict
-    dispatcher: SubagentDispatcher | None = None
-    examinations: tuple[Examination, ...] = ()
-    hooks: Hooks | None = None
     profiles: Callable[[], Mapping[str, Any]] = dict
+    examinations: tuple[Examination, ...] = ()
+    staffed: bool = False
     session: Json = field(default_factory=dict)
     interrupted: bool = False
-    lost: Superseded | None = None
     reading: Reading | None = None
     heard: Heard | None = None
     left: bool = False
@@ -291,9 +286,6 @@ class RunContext:
     seen: dict[Hashable, Any] | None = None
     effects: list[Effect] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    _saving: anyio.Lock = field(default_factory=anyio.Lock)
-    _wanted: int = 0
-    _written: int = 0
 
     @property
     def root(self) -> str:
@@ -302,8 +294,9 @@ class RunContext:
 
     @property
     def now(self) -> str:
-        """The time: that of the event, while one is reduced."""
-        return self.at if self.at is not None else self.desk.now()
+        """The time: that of the event."""
+        assert self.at is not None
+        return self.at
 
     @property
     def unsaved(self) -> bool:
@@ -466,6 +459,42 @@ class RunContext:
         machine.end(self.state, outcome, error)
         self.event("workflow.ended", outcome=outcome, error=self.state.error, step=self.state.current_step, **details)
 
+    def said(self, sent: str, heard: str) -> None:
+        """One more turn of the step's transcript."""
+        self.state.transcript = [*self.state.transcript, {"sent": sent[:SAID], "said": heard[-SAID:]}][-TRANSCRIPT:]
+
+    def once(self, what: str, times: int = 1) -> bool:
+        """Whether this was done fewer than `times` in this visit of the step; counts it."""
+        key = f"{self.record.id}/{self.record.visit}/{what}"
+        self.tried[key] = self.tried.get(key, 0) + 1
+        return self.tried[key] <= times
+
+
+@dataclass(kw_only=True)
+class RunContext(Draft):
+    """A run at work: what the reducer decides, and with what it is carried out.
+
+    `lost`: a subagent found the run to be somebody else's.
+    """
+
+    pool: AgentPool
+    desk: Desk
+    checkpoints: Checkpoints
+    dispatcher: SubagentDispatcher | None = None
+    hooks: Hooks | None = None
+    lost: Superseded | None = None
+    _saving: anyio.Lock = field(default_factory=anyio.Lock)
+    _wanted: int = 0
+    _written: int = 0
+
+    def __post_init__(self) -> None:
+        self.staffed = self.dispatcher is not None
+
+    @property
+    def now(self) -> str:
+        """The time: that of the event, while one is reduced."""
+        return self.at if self.at is not None else self.desk.now()
+
     async def save(self, asking: Asking | None = None) -> None:
         """Write down the state with everything decided since the last save; a question is held where a session lives
         that can go on with the answer."""
@@ -491,13 +520,3 @@ class RunContext:
             self.state.waiting.question_id = question
             self.state.waiting.asked_at = self.state.waiting.asked_at or self.state.updated_at
         self._written = wanted
-
-    def said(self, sent: str, heard: str) -> None:
-        """One more turn of the step's transcript."""
-        self.state.transcript = [*self.state.transcript, {"sent": sent[:SAID], "said": heard[-SAID:]}][-TRANSCRIPT:]
-
-    def once(self, what: str, times: int = 1) -> bool:
-        """Whether this was done fewer than `times` in this visit of the step; counts it."""
-        key = f"{self.record.id}/{self.record.visit}/{what}"
-        self.tried[key] = self.tried.get(key, 0) + 1
-        return self.tried[key] <= times

@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 
 from interlock.workflow.engine import recovery, steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Act, Save
 from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
@@ -32,7 +32,7 @@ TOLD = 10
 """Issues that the agent is told of."""
 
 
-def align(run: RunContext) -> None:
+def align(run: Draft) -> None:
     """Compare those of PRD, architecture and stories that are there; noted with the run where they disagree."""
     found = run.observe(
         "planning documents", lambda: {kind: text for kind, names in NAMES.items() if (text := _document(run, names))}
@@ -44,7 +44,7 @@ def align(run: RunContext) -> None:
     run.state.misaligned = [one.message for one in alignment.issues[:TOLD]]
 
 
-def _document(run: RunContext, names: tuple[str, ...]) -> str:
+def _document(run: Draft, names: tuple[str, ...]) -> str:
     """The first document of those names in the folder for planning, "" where there is none."""
     config = run.package.config(run.workflow.module)
     folder = str(config.get("planning_artifacts") or config.get("output_folder") or "_bmad-output")
@@ -63,7 +63,7 @@ STORY = "story_path"
 DOMAINS = ("healthcare", "medical", "finance", "fintech", "banking")
 
 
-def initialize(run: RunContext) -> None:
+def initialize(run: Draft) -> None:
     """From IDLE to RUNNING, or to a question for what is missing."""
     run.move(INITIALIZING)
     state = run.state
@@ -92,7 +92,7 @@ def initialize(run: RunContext) -> None:
         run.effect(Act.BIND)
 
 
-def bound(run: RunContext, missing: str | None) -> None:
+def bound(run: Draft, missing: str | None) -> None:
     """The examinations know what they will look at; `missing` is what one of them lacks: then a human is asked."""
     state = run.state
     if missing is not None:
@@ -133,7 +133,7 @@ def bound(run: RunContext, missing: str | None) -> None:
     run.effect(Save())
 
 
-def _elsewhere(run: RunContext, name: str) -> str | None:
+def _elsewhere(run: Draft, name: str) -> str | None:
     for module in run.package.modules:
         value = run.package.config(module).get(name)
         if is_set(value):
@@ -141,7 +141,7 @@ def _elsewhere(run: RunContext, name: str) -> str | None:
     return None
 
 
-def _ask_for(run: RunContext, missing: list[str], why: str, before: Mapping[str, str] | None = None) -> None:
+def _ask_for(run: Draft, missing: list[str], why: str, before: Mapping[str, str] | None = None) -> None:
     """Ask a human for what is missing; `before` is what could not be used, and is tried again with `retry`."""
     state = run.state
     listed = ", ".join(missing)
@@ -153,7 +153,7 @@ def _ask_for(run: RunContext, missing: list[str], why: str, before: Mapping[str,
         state.waiting.options = ["retry", "stop"]
 
 
-def take_values(run: RunContext, missing: list[str], reply: str) -> bool:
+def take_values(run: Draft, missing: list[str], reply: str) -> bool:
     """Put a human's values where the run finds them; whether there was one for each."""
     pairs = (line.partition("=") for line in reply.splitlines())
     given = {name.strip(): value.strip() for name, _, value in pairs if value}
@@ -163,13 +163,13 @@ def take_values(run: RunContext, missing: list[str], reply: str) -> bool:
     return all(run.state.plan.values.get(name) for name in missing)
 
 
-def _domain(run: RunContext) -> str | None:
+def _domain(run: Draft) -> str | None:
     """The domain that the project's configuration names; text alone does not make a project regulated."""
     value = run.package.config(run.workflow.module).get("domain")
     return str(value) if is_set(value) else None
 
 
-def fresh(run: RunContext) -> None:
+def fresh(run: Draft) -> None:
     """A step's visit begins: nothing of an earlier one is left over."""
     run.state.transcript, run.state.menu_stack, run.state.sent = [], [], None
     if run.state.recovery.get("kind") not in (None, recovery.VALIDATION, recovery.EVIDENCE):

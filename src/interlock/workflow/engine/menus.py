@@ -14,7 +14,7 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.engine import prompts, questions, recovery, steps
-from interlock.workflow.engine.context import THRESHOLDS, Halting, RunContext
+from interlock.workflow.engine.context import THRESHOLDS, Draft, Halting
 from interlock.workflow.engine.decision_log import LEARNED_PREFERENCE, Decision, menu_basis
 from interlock.workflow.engine.effects import ANSWER, NESTED, NUDGE, AdmitMenu, Pending
 from interlock.workflow.engine.examination import Examined
@@ -139,7 +139,7 @@ def opened(state: WorkflowState, record: StepRecord, option: Option) -> None:
         state.menu_stack = [*state.menu_stack, _frame(record, "", within)]
 
 
-def situation(run: RunContext, output: str) -> Situation:
+def situation(run: Draft, output: str) -> Situation:
     """What is known beside the menu that `output` may end in."""
     state, settings = run.state, run.settings
     nested = within(state)
@@ -217,7 +217,7 @@ def _frame(record: StepRecord, id: str, within: str | None) -> Json:
     return {"step": str(record.id), "menu_id": id, "within": within, "rounds": 0}
 
 
-def menu(run: RunContext, found: Reading) -> None:
+def menu(run: Draft, found: Reading) -> None:
     """A menu: answer it, let the agent choose by the brief, or ask a human."""
     state, record = run.state, run.record
     assert found.participation is not None and run.heard is not None
@@ -242,13 +242,13 @@ def menu(run: RunContext, found: Reading) -> None:
     _decide(run, found, shown, where)
 
 
-def exists(run: RunContext) -> bool | None:
+def exists(run: Draft) -> bool | None:
     """Whether the step's output is there; None where the step has none that is known."""
     wanted = run.outputs
     return run.observe("output exists", lambda: bool(steps.existing(run.root, wanted))) if wanted else None
 
 
-def _called_for(run: RunContext, found: Reading, shown: Menu, where: Situation) -> bool:
+def _called_for(run: Draft, found: Reading, shown: Menu, where: Situation) -> bool:
     """The builder's thresholds ask for help (FR9): the menu is answered with it where it offers it; where it does not
     offer Party Mode, that is held beside it."""
     if run.party.reopens(run):
@@ -262,7 +262,7 @@ def _called_for(run: RunContext, found: Reading, shown: Menu, where: Situation) 
     return False
 
 
-def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation) -> None:
+def _decide(run: Draft, found: Reading, shown: Menu, where: Situation) -> None:
     state, record, settings = run.state, run.record, run.settings
     output = found.closing.text
     selection = participate(output, run.step.text, where).selection
@@ -312,7 +312,7 @@ def _own_choice(found: Reading, shown: Menu, where: Situation) -> Option | None:
     return None if option is None or option.key in where.avoided else option
 
 
-def _shows_another(run: RunContext, found: Reading, where: Situation) -> bool:
+def _shows_another(run: Draft, found: Reading, where: Situation) -> bool:
     """Whether what is shown is meant to be the step's menu, and is not: it offers some of the same, and something
     else."""
     shown = found.participation
@@ -327,7 +327,7 @@ def _shows_another(run: RunContext, found: Reading, where: Situation) -> bool:
 
 
 def _answer(
-    run: RunContext,
+    run: Draft,
     shown: Menu,
     option: Option | str,
     why: str,
@@ -342,7 +342,7 @@ def _answer(
     choose(run, option, why)
 
 
-def choose(run: RunContext, option: Option | str, why: str) -> None:
+def choose(run: Draft, option: Option | str, why: str) -> None:
     """Tell the agent of a choice, or of a human's words; where Party Mode was chosen its first round's input comes with
     it."""
     if isinstance(option, str) or recognition.opens(option.label) != IN_PARTY:
@@ -354,7 +354,7 @@ def choose(run: RunContext, option: Option | str, why: str) -> None:
 
 
 def _remember(
-    run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool, source: str | None = None
+    run: Draft, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool, source: str | None = None
 ) -> None:
     """One selection more in the menu history."""
     came = source or ("engine" if automatic else "human")
@@ -363,7 +363,7 @@ def _remember(
     run.state.menu_history = with_selection(run.state.menu_history, entry, batched=batched)
 
 
-def _ask_menu(run: RunContext, found: Reading, shown: Menu, decided: MenuDecision, source: str | None) -> None:
+def _ask_menu(run: Draft, found: Reading, shown: Menu, decided: MenuDecision, source: str | None) -> None:
     recommended, why = decided.option.key if decided.option else None, decided.why
     late = run.wishes.shown_last(run, shown)
     ordered = sorted(shown.options, key=lambda option: option.key in late)
@@ -386,7 +386,7 @@ def _ask_menu(run: RunContext, found: Reading, shown: Menu, decided: MenuDecisio
     run.effect(AdmitMenu(pending))
 
 
-def admitted(run: RunContext, menu: Pending, pause: str | None) -> None:
+def admitted(run: Draft, menu: Pending, pause: str | None) -> None:
     """Put a menu to a human, or first have them acknowledge that many came before it: it waits in that question's
     data."""
     if pause is None:
@@ -398,7 +398,7 @@ def admitted(run: RunContext, menu: Pending, pause: str | None) -> None:
         run.ask(PAUSE, "clarification", pause, PACE_OPTIONS, about=run.record, data={"menu": asdict(menu)})
 
 
-def acknowledged(run: RunContext, waiting: Waiting) -> None:
+def acknowledged(run: Draft, waiting: Waiting) -> None:
     """The pause is over: the count starts again, and the menu that waited is presented."""
     kept = dict(waiting.data["menu"])
     run.state.waiting = None
@@ -406,7 +406,7 @@ def acknowledged(run: RunContext, waiting: Waiting) -> None:
     run.effect(AdmitMenu(Pending(**{**kept, "options": tuple(kept["options"])})))
 
 
-def question(run: RunContext, found: Reading) -> None:
+def question(run: Draft, found: Reading) -> None:
     """A question or a halt: what was answered before, what was given, what the brief says, and only then a human. A
     halt is nobody's to decide, so it is a human's unless it was answered before."""
     state = run.state
@@ -449,7 +449,7 @@ def question(run: RunContext, found: Reading) -> None:
         _ask(run, text, "neither the brief nor a decision answers it", None, blocked=blocked)
 
 
-def _ask(run: RunContext, text: str, why: str, source: str | None, *, blocked: bool) -> None:
+def _ask(run: Draft, text: str, why: str, source: str | None, *, blocked: bool) -> None:
     """A free question to a human; of a halt, with what is on record of it, what is to become of the step."""
     run.decide(Decision("ask", "", why, source=source))
     if not blocked:
@@ -470,13 +470,13 @@ def _ask(run: RunContext, text: str, why: str, source: str | None, *, blocked: b
     )  # fmt: skip
 
 
-def _on_record(run: RunContext) -> Examined | None:
+def _on_record(run: Draft) -> Examined | None:
     """What the first examination that knows of a halt has on record."""
     found = (one.halted(run) for one in run.examinations if isinstance(one, Halting) and one.called_for(run))
     return next((one for one in found if one is not None), None)
 
 
-def _known(run: RunContext) -> bool:
+def _known(run: Draft) -> bool:
     """Whether the user has said anything that an agent could answer from."""
     plan = run.state.plan
     return bool(plan.brief or plan.arguments or plan.values)

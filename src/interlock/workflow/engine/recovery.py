@@ -23,7 +23,7 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.engine import loop_back_handler, prompts, steps
-from interlock.workflow.engine.context import STALL, RunContext
+from interlock.workflow.engine.context import STALL, Draft
 from interlock.workflow.engine.decision_log import LEARNED_PREFERENCE, Decision
 from interlock.workflow.engine.effects import FIX as PURPOSE
 from interlock.workflow.engine.effects import NUDGE, Pause, PromptReady, Save
@@ -146,14 +146,14 @@ def report(state: WorkflowState) -> str:
     return "\n".join(lines)
 
 
-def lost(run: RunContext, why: str) -> None:
+def lost(run: Draft, why: str) -> None:
     """The agent's turn failed: it died, was silent, could not be spoken to."""
     failed(run.state, TRANSIENT, why)
     run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
     run.move(FAILED)
 
 
-def recover(run: RunContext, known: str | None) -> None:
+def recover(run: Draft, known: str | None) -> None:
     """Carry out one remedy: try again, fix, call Party Mode, ask a human, or end. `known` is what memory says."""
     state, record = run.state, run.record
     run.move(RECOVERING)
@@ -205,7 +205,7 @@ WHAT_NOW = "What should be done: retry, skip, stop, or something else (say it)?"
 
 
 def escalate(
-    run: RunContext,
+    run: Draft,
     text: str,
     reason: str,
     tried: Sequence[Mapping[str, Any]] = (),
@@ -225,13 +225,13 @@ def escalate(
     run.ask("escalation", "escalation", f"{text}\n\n{WHAT_NOW}", (*answers, *OPTIONS), about=run.record)
 
 
-def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
+def exhausted(run: Draft, error: str, details: Mapping[str, Any]) -> None:
     """The run ends: its loop came to its limit (BMAD-5.10.1). The summary of the attempts is in `error_details`."""
     run.state.error_details = {"step": run.state.current_step, **details}
     run.end(FAILED, error, **details)
 
 
-def triggered(run: RunContext, what: str, why: str) -> None:
+def triggered(run: Draft, what: str, why: str) -> None:
     """Record that something was called for, once for each visit of a step."""
     state, record = run.state, run.record
     state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": run.now})
@@ -244,7 +244,7 @@ EDIT_FOLDER = re.compile(r"^steps-e$")
 EDIT_FILE = re.compile(r"^(?:step-)?e-\d")
 
 
-def edits(run: RunContext) -> bool:
+def edits(run: Draft) -> bool:
     """Whether the step at hand belongs to the editing of something that is there."""
     if EDITS_BY_NAME.match(run.workflow.skill.name):
         return True
@@ -252,18 +252,18 @@ def edits(run: RunContext) -> bool:
     return bool(EDIT_FOLDER.match(posixpath.basename(folder)) or EDIT_FILE.match(name))
 
 
-def key_of(run: RunContext) -> str:
+def key_of(run: Draft) -> str:
     """The key of the loop that the step at hand is in."""
     return EDIT if run.examination is None and edits(run) else step_key(run.record.id)
 
 
-def begun(run: RunContext) -> None:
+def begun(run: Draft) -> None:
     """A step begins: the loop of a workflow that edits is there from its first one, at iteration 0 (BMAD-5.9.1)."""
     if key_of(run) == EDIT:
         run.state.loops.setdefault(EDIT, Loop().as_dict())
 
 
-def loop_validated(run: RunContext, errors: Iterable[Error]) -> Judgement:
+def loop_validated(run: Draft, errors: Iterable[Error]) -> Judgement:
     """What a validation of the step at hand calls for; the iteration is logged, and people are warned in time."""
     key = key_of(run)
     before = Loop.of(run.state.loops.get(key))
@@ -289,7 +289,7 @@ def loop_validated(run: RunContext, errors: Iterable[Error]) -> Judgement:
     return judgement
 
 
-def went_back(run: RunContext, to: StepId) -> Judgement:
+def went_back(run: Draft, to: StepId) -> Judgement:
     """A step that edits leads back to one that was done: a round without an error of its own is one all the same,
     unless a human has just asked for it."""
     mine = (run.record.id, run.record.visit)
@@ -299,7 +299,7 @@ def went_back(run: RunContext, to: StepId) -> Judgement:
     return loop_validated(run, [f"step {run.record.id} leads back to step {to}"])
 
 
-def loop_advised(run: RunContext) -> None:
+def loop_advised(run: Draft) -> None:
     """A human has said what to do about the step at hand."""
     key = key_of(run)
     if key in run.state.loops:

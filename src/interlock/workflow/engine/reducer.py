@@ -1,7 +1,7 @@
 """The reducer: what an event does to a run, and what is to be carried out for it (FR1–FR3, FR16–FR18, 2b.8, 2b.12).
 
 `reduce` changes the state and gives the effects; it waits for nothing, writes nothing and reads nothing but what
-`RunContext.observe` lets it see, so the same events with the same observations lead to the same state (`replay`). What
+`Draft.observe` lets it see, so the same events with the same observations lead to the same state (`replay`). What
 it decides stands in the modules beside it: `menus`, `questions`, `recovery`, `replies`, `reviews`, `transitions`.
 Whatever comes in, a run ends in TERMINAL or waits for a human.
 """
@@ -29,7 +29,7 @@ from interlock.workflow.engine import (
     transitions,
     turn_interpreter,
 )
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.loop_back_handler import Visits
 from interlock.workflow.engine.turn_interpreter import Reading
@@ -60,7 +60,7 @@ TURNS = "turns"
 """Where the session's document keeps what the agents of its runs said by a tool, with the time of the prompt."""
 
 
-def reduce(run: RunContext, event: effects.Event) -> tuple[effects.Effect, ...]:
+def reduce(run: Draft, event: effects.Event) -> tuple[effects.Effect, ...]:
     """The effects of an event, in the order in which they are to be carried out; `run.state` is the state after it."""
     run.seen = {}
     try:
@@ -71,7 +71,7 @@ def reduce(run: RunContext, event: effects.Event) -> tuple[effects.Effect, ...]:
     return called_for
 
 
-def _reduce(run: RunContext, event: effects.Event) -> None:
+def _reduce(run: Draft, event: effects.Event) -> None:
     match event:
         case effects.Signal.DUE:
             _due(run)
@@ -122,7 +122,7 @@ class Log:
     entries: list[tuple[effects.Event, str, Json, list[tuple[str, Any]]]] = field(default_factory=list)
 
 
-def replay(run: RunContext, log: Log) -> Iterable[tuple[effects.Event, tuple[effects.Effect, ...]]]:
+def replay(run: Draft, log: Log) -> Iterable[tuple[effects.Event, tuple[effects.Effect, ...]]]:
     """Take a run, as it was at its beginning, through what a log holds; each event with its effects, none of which is
     carried out."""
     for event, at, session, observed in log.entries:
@@ -138,7 +138,7 @@ def replay(run: RunContext, log: Log) -> Iterable[tuple[effects.Event, tuple[eff
         yield event, reduce(run, event)
 
 
-def _taken_up(run: RunContext) -> None:
+def _taken_up(run: Draft) -> None:
     """What was going on when the state was last written."""
     state = run.state
     if state.state == TERMINAL:
@@ -163,7 +163,7 @@ def _taken_up(run: RunContext) -> None:
         state.state = IDLE
 
 
-def _due(run: RunContext) -> None:
+def _due(run: Draft) -> None:
     """What the state calls for."""
     state = run.state
     if state.state == TERMINAL:
@@ -189,7 +189,7 @@ def _due(run: RunContext) -> None:
         run.move(RUNNING)
 
 
-def _work(run: RunContext) -> None:
+def _work(run: Draft) -> None:
     """RUNNING: what comes next within the step at hand."""
     state = run.state
     if run.party.under_way(run):
@@ -208,7 +208,7 @@ def _work(run: RunContext) -> None:
         run.effect(effects.Act.OPEN_SESSION)
 
 
-def _begin(run: RunContext) -> None:
+def _begin(run: Draft) -> None:
     """A visit of the step begins: its checkpoint is made before its first prompt is sent."""
     state, step = run.state, run.step
     again = str(state.recovery.pop("guidance", ""))  # A human's words about its first result.
@@ -227,7 +227,7 @@ def _begin(run: RunContext) -> None:
     run.keep(f"before step {record.id}", effects.StepReady(text))
 
 
-def _prepared(run: RunContext, purpose: str, text: str, tried: str | None) -> None:
+def _prepared(run: Draft, purpose: str, text: str, tried: str | None) -> None:
     if tried is not None:
         recovery.trying(run.state, tried)
     run.record.status, run.record.error = "in_progress", None
@@ -237,7 +237,7 @@ def _prepared(run: RunContext, purpose: str, text: str, tried: str | None) -> No
     run.effect(effects.Save())
 
 
-def _reattached(run: RunContext, lives: bool, unrestored: tuple[str, ...] | None) -> None:
+def _reattached(run: Draft, lives: bool, unrestored: tuple[str, ...] | None) -> None:
     """The turn that was under way when we were killed: the session goes on, or the step begins again."""
     state, record = run.state, run.record
     sent = state.sent
@@ -260,7 +260,7 @@ def _reattached(run: RunContext, lives: bool, unrestored: tuple[str, ...] | None
     state.sent = Sent(1, effects.STEP, prompts.step_prompt(run.workflow, state, run.step, again=again))
 
 
-def _speak(run: RunContext, knows: bool, agent_session: str | None) -> None:
+def _speak(run: Draft, knows: bool, agent_session: str | None) -> None:
     """The prompt that is ready is sent: to a session that knows nothing the frame, the step and what was said in it
     come first."""
     state = run.state
@@ -284,7 +284,7 @@ def _speak(run: RunContext, knows: bool, agent_session: str | None) -> None:
     )
 
 
-def _turn_ended(run: RunContext, event: effects.TurnEnded) -> None:
+def _turn_ended(run: Draft, event: effects.TurnEnded) -> None:
     """One turn of the step at hand, and what is done about what came back."""
     state = run.state
     sent, record = state.sent, run.record
@@ -312,14 +312,14 @@ def _turn_ended(run: RunContext, event: effects.TurnEnded) -> None:
     _went_on(run, found)
 
 
-def _read(run: RunContext) -> Reading:
+def _read(run: Draft) -> Reading:
     """What the turn means."""
     assert run.heard is not None
     where = menus.situation(run, run.heard.output)
     return turn_interpreter.read(run.heard, run.step, where, steps.onward(run.workflow, run.step))
 
 
-def _timed_out(run: RunContext, limit: str) -> bool:
+def _timed_out(run: Draft, limit: str) -> bool:
     """A limit ended the turn: the workflow's is final, a nested one goes back to its parent; false where the turn is
     to be judged like any other that failed."""
     state = run.state
@@ -340,7 +340,7 @@ def _timed_out(run: RunContext, limit: str) -> bool:
     return False
 
 
-def _went_on(run: RunContext, found: Reading, hops: int = 0) -> None:
+def _went_on(run: Draft, found: Reading, hops: int = 0) -> None:
     """An agent that went on by itself, as the sources tell it to: the step that it has left behind is done, and so on
     with the next one. Any other turn is acted on.
 
@@ -374,7 +374,7 @@ def _went_on(run: RunContext, found: Reading, hops: int = 0) -> None:
             run.effect(effects.EndStep(turn_interpreter.COMPLETED, effects.StepLeft(found, hops + 1)))
 
 
-def _left_behind(run: RunContext, found: Reading, hops: int) -> None:
+def _left_behind(run: Draft, found: Reading, hops: int) -> None:
     """The step that the agent has left behind is done; the turn is read once more, as one of the step that follows."""
     state, step, record = run.state, run.step, run.record
     following = steps.following(run.workflow, state, step, None, found.entered).step
@@ -399,19 +399,19 @@ def _left_behind(run: RunContext, found: Reading, hops: int) -> None:
         _went_on(run, again, hops)
 
 
-def _listed(run: RunContext, step: Any) -> bool:
+def _listed(run: Draft, step: Any) -> bool:
     """Whether the document itself says that the step is done."""
     outputs = run.outputs
     return run.observe(f"{step.id} is listed", lambda: steps.is_done(step, steps.steps_done(run.root, outputs)))
 
 
-def _belongs(run: RunContext, found: Reading, text: str) -> bool:
+def _belongs(run: Draft, found: Reading, text: str) -> bool:
     """Whether what is shown may be the next step's: its menu, or a question after the way on was chosen."""
     answered = bool(run.heard and run.heard.answered)
     return answered and (found.kind != turn_interpreter.MENU or bool(menus_of(text)))
 
 
-def _act(run: RunContext, found: Reading) -> None:
+def _act(run: Draft, found: Reading) -> None:
     """What is done about a turn."""
     if _loops(run, found):
         return
@@ -430,7 +430,7 @@ def _act(run: RunContext, found: Reading) -> None:
         _unclear(run, found)
 
 
-def _over(run: RunContext, found: Reading) -> None:
+def _over(run: Draft, found: Reading) -> None:
     """The step says that it is done. A step with a menu that was never shown is not: its way on was never chosen."""
     run.reading = found
     if run.examination is not None:
@@ -440,7 +440,7 @@ def _over(run: RunContext, found: Reading) -> None:
         transitions.validate(run)
 
 
-def _loops(run: RunContext, found: Reading) -> bool:
+def _loops(run: Draft, found: Reading) -> bool:
     """Whether the same state came for the fifth time without a human in between: the run ends (decision 31)."""
     state = run.state
     output = run.heard.output if run.heard else ""
@@ -455,7 +455,7 @@ def _loops(run: RunContext, found: Reading) -> bool:
     return True
 
 
-def _unclear(run: RunContext, found: Reading) -> None:
+def _unclear(run: Draft, found: Reading) -> None:
     """The turn ended without a word about the step: ask it, then look at what it did."""
     if run.once("nudge", NUDGES):
         run.decide(Decision("unclear", "ask the agent", "its turn ended without saying how the step stands"))
@@ -476,7 +476,7 @@ def _unclear(run: RunContext, found: Reading) -> None:
     run.move(FAILED)
 
 
-def _complete(run: RunContext) -> None:
+def _complete(run: Draft) -> None:
     """The final validation: every step is done, and a document that was promised is there."""
     state = run.state
     open_ = [one.id for one in state.steps.values() if one.status in ("failed", "in_progress")]

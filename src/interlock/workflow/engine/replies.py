@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.workflow.engine import initialization, menus, prompts, questions, recovery, reviews, steps, transitions
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import ANSWER, Act
 from interlock.workflow.engine.questions import AGAIN, DETAILS, GO_ON, SKIP, STOP
@@ -23,7 +23,7 @@ KEPT = ("hash", "party", "kind", "reason", "issues")
 """What is still known of a failure when a human has the step tried again."""
 
 
-def take(run: RunContext, text: str, by: str, pattern: Mapping[str, Any] | None) -> None:
+def take(run: Draft, text: str, by: str, pattern: Mapping[str, Any] | None) -> None:
     """What an answer does to the run."""
     state, waiting = run.state, run.state.waiting
     assert waiting is not None
@@ -41,7 +41,7 @@ def take(run: RunContext, text: str, by: str, pattern: Mapping[str, Any] | None)
     handlers.get(waiting.purpose, _question)(run, waiting, text)
 
 
-def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
+def _menu(run: Draft, waiting: Waiting, text: str) -> None:
     options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
     option = questions.choose(text, options)
     key = option.key if option else text
@@ -56,7 +56,7 @@ def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     run.move(RUNNING)
 
 
-def _paused(run: RunContext, waiting: Waiting, text: str) -> None:
+def _paused(run: Draft, waiting: Waiting, text: str) -> None:
     """The pause after many menus is acknowledged, and the menu that waited is put to the human."""
     if questions.meaning(text, waiting.purpose) == STOP:
         _stop(run)
@@ -64,7 +64,7 @@ def _paused(run: RunContext, waiting: Waiting, text: str) -> None:
     menus.acknowledged(run, waiting)
 
 
-def _question(run: RunContext, waiting: Waiting, text: str) -> None:
+def _question(run: Draft, waiting: Waiting, text: str) -> None:
     """What a person says goes to the agent; of a halt, they may also have the step tried again, skipped or stopped."""
     meant = questions.meaning(text, "escalation") if waiting.data.get("blocked") else None
     then = str(waiting.data.get("then") or "")
@@ -79,7 +79,7 @@ def _question(run: RunContext, waiting: Waiting, text: str) -> None:
     run.move(RUNNING)
 
 
-def _preflight(run: RunContext, waiting: Waiting, text: str) -> None:
+def _preflight(run: Draft, waiting: Waiting, text: str) -> None:
     """A value, or that it be looked for again; to go on without one is not possible."""
     meant = questions.meaning(text, "escalation")
     if meant in (STOP, SKIP):
@@ -95,7 +95,7 @@ def _preflight(run: RunContext, waiting: Waiting, text: str) -> None:
     initialization.initialize(run)
 
 
-def ask_about_change(run: RunContext, text: str) -> None:
+def ask_about_change(run: Draft, text: str) -> None:
     """The workflow is not what it was when the state was saved: a fresh start is advised, a human decides."""
     state = run.state
     if state.waiting is not None and state.waiting.purpose == "resume":
@@ -109,7 +109,7 @@ def ask_about_change(run: RunContext, text: str) -> None:
     )  # fmt: skip
 
 
-def _change(run: RunContext, waiting: Waiting, text: str) -> None:
+def _change(run: Draft, waiting: Waiting, text: str) -> None:
     state = run.state
     state.workflow_hash = run.workflow.hash
     state.hooks.pop("pinned", None)
@@ -131,7 +131,7 @@ def _change(run: RunContext, waiting: Waiting, text: str) -> None:
     initialization.initialize(run)
 
 
-def _confirmed(run: RunContext, waiting: Waiting, text: str) -> None:
+def _confirmed(run: Draft, waiting: Waiting, text: str) -> None:
     state = run.state
     meant = questions.meaning(text, waiting.purpose)
     if meant == GO_ON:
@@ -156,7 +156,7 @@ def _confirmed(run: RunContext, waiting: Waiting, text: str) -> None:
         run.move(RUNNING)
 
 
-def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
+def _escalation(run: Draft, waiting: Waiting, text: str) -> None:
     state = run.state
     meant = questions.meaning(text, waiting.purpose)
     party = waiting.purpose == "party_mode"
@@ -184,7 +184,7 @@ def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
         run.move(RUNNING)
 
 
-def _party(run: RunContext, waiting: Waiting, text: str) -> None:
+def _party(run: Draft, waiting: Waiting, text: str) -> None:
     """What the voices could not settle: the recommendation, the work as it is, other words, or as after any failure."""
     taken = run.party.take(run, text)
     if taken == STOP:
@@ -193,7 +193,7 @@ def _party(run: RunContext, waiting: Waiting, text: str) -> None:
         _escalation(run, waiting, text)
 
 
-def _stop(run: RunContext) -> None:
+def _stop(run: Draft) -> None:
     state = run.state
     error = state.error or str(state.recovery.get("reason") or STOPPED)
     state.error_details |= {"tried": list(state.recovery.get("tried", [])), "by": "human"}

@@ -18,7 +18,7 @@ from interlock.workflow.engine import (
     transitions,
     turn_interpreter,
 )
-from interlock.workflow.engine.context import THRESHOLDS, Examination, RunContext
+from interlock.workflow.engine.context import THRESHOLDS, Draft, Examination
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, Act, Ending, ExaminationEnded, Examine, LetGo, PromptReady, Save
 from interlock.workflow.engine.examination import (
@@ -46,7 +46,7 @@ SHOWN = 20  # findings that a human is shown
 SAID = 4000  # characters of the maker's answer to the findings
 
 
-def work(run: RunContext, examination: Examination) -> None:
+def work(run: Draft, examination: Examination) -> None:
     """What is to be done next: the maker fixes what was found, or a round is held."""
     state, record = run.state, run.record
     kept = state.examinations.setdefault(examination.name, {"rounds": []})
@@ -63,7 +63,7 @@ def work(run: RunContext, examination: Examination) -> None:
     run.effect(Save(), Examine(len(kept["rounds"]) + 1))
 
 
-def examined(run: RunContext, event: ExaminationEnded) -> None:
+def examined(run: Draft, event: ExaminationEnded) -> None:
     """What a round calls for. The process lets go of the run where nobody can examine it before the agents' provider
     has capacity again, and where the round was stopped."""
     state, record, found = run.state, run.record, event.found
@@ -107,7 +107,7 @@ def examined(run: RunContext, event: ExaminationEnded) -> None:
     _act(run, examination, kept, found)
 
 
-def _act(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined) -> None:
+def _act(run: Draft, examination: Examination, kept: dict[str, Any], found: Examined) -> None:
     name, skill = run.record.name, run.state.skill
     if found.verdict == APPROVE:
         recovery.loop_validated(run, [])
@@ -140,7 +140,7 @@ def _at_its_limit(kept: dict[str, Any]) -> bool:
     return bool(kept["unheard"] >= TRIES)
 
 
-def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
+def _changes(run: Draft, kept: dict[str, Any], found: Examined) -> None:
     judgement = recovery.loop_validated(run, _errors(found))
     kept["mend"] = prompts.findings(run.record.name, found)
     if judgement.action == "end":
@@ -159,7 +159,7 @@ def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
         run.keep(reason, PromptReady(FIX, str(kept["mend"])))
 
 
-def mended(run: RunContext, examination: Examination, said: Reading) -> None:
+def mended(run: Draft, examination: Examination, said: Reading) -> None:
     """The maker says that it has fixed what was found. Whoever fixed its own work does not judge it: it is examined
     again, by those who get to read what the maker says about their findings."""
     kept = run.state.examinations[examination.name]
@@ -173,7 +173,7 @@ def mended(run: RunContext, examination: Examination, said: Reading) -> None:
     run.effect(Save())
 
 
-def advised(run: RunContext, examination: Examination, text: str | None) -> None:
+def advised(run: Draft, examination: Examination, text: str | None) -> None:
     """A human's answer to what an examination came to: `text` is their advice, null for `retry`.
 
     With `retry` others look at the work afresh: what they had found is set aside, and found again where it stands. What
@@ -215,7 +215,7 @@ def _listed(found: Examined) -> str:
     return "\n".join([*lines, *([f"- and {left} more"] if left > 0 else [])])
 
 
-def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
+def _over(run: Draft, found: Examined, verdict: str, outcome: str) -> None:
     closing = Closing(found.summary, step=turn_interpreter.COMPLETED, verdict=verdict)
     run.record.verdict = verdict
     run.record.proofs = [Proof(evidence.VERDICT, run.record.name, evidence.SEEN, found.summary[:500])]

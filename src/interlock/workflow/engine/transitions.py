@@ -15,7 +15,7 @@ from interlock.clock import seconds
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import confidence_signals, evidence, prompts, recovery, steps
 from interlock.workflow.engine.adaptive_settings import DoneOperation, is_full, present, summary
-from interlock.workflow.engine.context import Examination, RunContext, StandIn
+from interlock.workflow.engine.context import Draft, Examination, StandIn
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import NUDGE, Act, EndStep, LearnFix, Save, StepOver
 from interlock.workflow.engine.examination import MANDATORY
@@ -30,7 +30,7 @@ CLOCKS = 2.0  # seconds by which the clocks of files and of the ledger may diffe
 OVERSIGHT = frozenset({"required", "true", "always"})
 
 
-def validate(run: RunContext) -> None:
+def validate(run: Draft) -> None:
     """VALIDATING: judge what the step says about itself; on to the next step, or to FAILED (FR3)."""
     reading = run.reading
     assert reading is not None
@@ -57,7 +57,7 @@ def validate(run: RunContext) -> None:
     done(run, reading, outcome)
 
 
-def unproven(run: RunContext, reading: Reading) -> bool:
+def unproven(run: Draft, reading: Reading) -> bool:
     """Whether the step at hand has not left what it must (decision 45): it has failed then."""
     record = run.record
     if run.examination is None:
@@ -73,7 +73,7 @@ def unproven(run: RunContext, reading: Reading) -> bool:
     return True
 
 
-def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
+def judge(run: Draft, reading: Reading, step: Step) -> tuple[str, str]:
     """(success, failure, partial or unknown, why) of a step, by what it says last.
 
     An author's own pattern counts most; then the closing line; then a verdict after a label. Words in running text are
@@ -99,7 +99,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-def settle_recovery(run: RunContext) -> None:
+def settle_recovery(run: Draft) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -119,7 +119,7 @@ def settle_recovery(run: RunContext) -> None:
     run.state.recovery = {}
 
 
-def done(run: RunContext, reading: Reading, outcome: str) -> None:
+def done(run: Draft, reading: Reading, outcome: str) -> None:
     """The step is done: which one follows, unless only the agent knows, and first the hooks of its end (BMAD-7.3.3)."""
     step = run.step
     found = steps.following(run.workflow, run.state, step, reading.next, reading.entered)
@@ -130,7 +130,7 @@ def done(run: RunContext, reading: Reading, outcome: str) -> None:
     run.effect(EndStep(reading.kind, StepOver(reading, outcome)))
 
 
-def over(run: RunContext, reading: Reading, outcome: str) -> None:
+def over(run: Draft, reading: Reading, outcome: str) -> None:
     """The record of the step that is done, and the decision about what follows it, in one save."""
     state, step, record = run.state, run.step, run.record
     found = steps.following(run.workflow, state, step, reading.next, reading.entered)
@@ -148,13 +148,13 @@ def over(run: RunContext, reading: Reading, outcome: str) -> None:
     _pause_or(run, step, record, found.step)
 
 
-def after(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
+def after(run: Draft, found: steps.Following, skipped: str | None = None) -> steps.Following:
     """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
     found = onward(run, found, skipped)
     return found if found.step is not None else _gate(run) or found
 
 
-def _round_and_round(run: RunContext, to: StepId) -> bool:
+def _round_and_round(run: Draft, to: StepId) -> bool:
     """A workflow that edits goes back to an earlier step, and through those after it once more: as often as its loop
     allows; whether that is over."""
     judgement = recovery.went_back(run, to)
@@ -168,7 +168,7 @@ def _round_and_round(run: RunContext, to: StepId) -> bool:
     return True
 
 
-def skipped(run: RunContext, reason: str) -> None:
+def skipped(run: Draft, reason: str) -> None:
     """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
     state, record = run.state, run.record
     step_tracking.skip(state, record.id, record.name, reason)
@@ -177,7 +177,7 @@ def skipped(run: RunContext, reason: str) -> None:
     go_on(run, steps.record_of(state, step).id if step else None)
 
 
-def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None:
+def _gate(run: Draft, *, mandatory: bool = False) -> steps.Following | None:
     """The first validation beside the workflow's own that is left: what the domain demands, then the examinations.
     `mandatory`: only those that also a workflow gets that has ended early."""
     left = [one for one in run.gates if f"{steps.GATE}{one}" not in run.state.completed_steps]
@@ -191,7 +191,7 @@ def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None
     return steps.Following(steps.gate(examination.name, examination.title), why)
 
 
-def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
+def complete(run: Draft, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
     """Write down that the step is done; saved with whatever follows."""
     state = run.state
     before = record.before
@@ -213,7 +213,7 @@ def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, 
     run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=record.verdict)
 
 
-def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step | None) -> None:
+def _pause_or(run: Draft, step: Step, record: StepRecord, following: Step | None) -> None:
     """Oversight first, then the checkpoint of a full batch, then onward."""
     state, settings = run.state, run.settings
     onward_to = steps.record_of(state, following).id if following else None
@@ -234,14 +234,14 @@ def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step |
         go_on(run, onward_to)
 
 
-def _uninterrupted(run: RunContext) -> bool:
+def _uninterrupted(run: Draft) -> bool:
     """Whether no checkpoint asks: under `--yolo`, and where there is a brief and nobody chose how careful to be."""
     plan = run.state.plan
     brief = bool(plan.brief or plan.arguments)
     return plan.yolo or (plan.tier_by_default and brief and not run.wishes.overridden(run))
 
 
-def _ask_to_confirm(run: RunContext, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]) -> None:
+def _ask_to_confirm(run: Draft, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]) -> None:
     """A checkpoint as a question, in the format that the confidence asks for; the whole log is its context."""
     state = run.state
     recent = [one for one in state.steps.values() if one.name in state.batch] or [record]
@@ -263,7 +263,7 @@ def _ask_to_confirm(run: RunContext, record: StepRecord, purpose: str, title: st
     )  # fmt: skip
 
 
-def go_on(run: RunContext, following: StepId | None, *, mandatory: bool = False) -> None:
+def go_on(run: Draft, following: StepId | None, *, mandatory: bool = False) -> None:
     """To the step with that id, or to the end, before which the validations that are left come; `mandatory`: only
     those that nothing skips."""
     state = run.state
@@ -280,13 +280,13 @@ def go_on(run: RunContext, following: StepId | None, *, mandatory: bool = False)
     run.effect(Save())
 
 
-def proofs(run: RunContext, reading: Reading) -> list[Proof]:
+def proofs(run: Draft, reading: Reading) -> list[Proof]:
     """What there is of everything that the step at hand must leave."""
     step, record, values = run.step, run.record, run.state.plan.values
     return run.observe("proofs", lambda: evidence.look(run.workflow, step, record, reading, values))
 
 
-def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
+def _outputs(run: Draft, step: Step, reading: Reading) -> list[str]:
     """The documents among those it names that the step has changed. One that nothing was known of beforehand has, where
     it is as young as the step."""
     record, began = run.record, run.record.started_at
@@ -314,7 +314,7 @@ def _first_line(text: str) -> str:
     return next((line.strip(" #*")[:200] for line in text.splitlines() if line.strip(" #*")), "")
 
 
-def onward(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
+def onward(run: Draft, found: steps.Following, skipped: str | None = None) -> steps.Following:
     """What follows in truth, after the step at hand is done: past the steps that it stood for, and the examination that
     stands in for the one that would be next. `skipped`: a human does without the examination, for that reason."""
     examination = run.examination
@@ -331,7 +331,7 @@ def onward(run: RunContext, found: steps.Following, skipped: str | None = None) 
     return steps.Following(steps.gate(one.name, one.title), why)
 
 
-def instead(run: RunContext, step: Step) -> StandIn | None:
+def instead(run: Draft, step: Step) -> StandIn | None:
     """The examination that is held instead of that step; why one is not, though it could be, is logged."""
     for one in run.examinations:
         held = f"{steps.GATE}{one.name}" in run.state.completed_steps
@@ -345,11 +345,11 @@ def instead(run: RunContext, step: Step) -> StandIn | None:
     return None
 
 
-def _replaces(run: RunContext, one: StandIn, step: Step) -> tuple[str, ...]:
+def _replaces(run: Draft, one: StandIn, step: Step) -> tuple[str, ...]:
     return run.observe(f"{one.name} replaces", lambda: one.replaces(run, step))
 
 
-def _settle(run: RunContext, examination: Examination, skipped: str | None) -> Step | None:
+def _settle(run: Draft, examination: Examination, skipped: str | None) -> Step | None:
     """Write down what became of the steps that were not done; the last of them, from which the way goes on."""
     kept = run.state.examinations.get(examination.name, {})
     replaced = [one for path in kept.get("replaces", ()) for one in run.workflow.steps if one.path == path]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from interlock.model.json import Json
 from interlock.workflow.engine import steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Save
 from interlock.workflow.markdown import quoted
@@ -88,13 +88,13 @@ GENERAL = (
 )
 
 
-def prepare(run: RunContext) -> bool:
+def prepare(run: Draft) -> bool:
     """Before a step begins: whether ideas are to be gathered for it first. They are for the one that ideates, once in a
     run."""
     party = rounds.of(run)
     if party is not None and party.running and party.purpose == IDEATION and party.step == run.record.id:
         return True
-    if SEED in run.state.party or run.dispatcher is None or ideating(run) != run.step:
+    if SEED in run.state.party or not run.staffed or ideating(run) != run.step:
         return False
     topic = run.observe("topic", lambda: _topic(run))
     if not topic:
@@ -110,7 +110,7 @@ def prepare(run: RunContext) -> bool:
     return True
 
 
-def seed(run: RunContext, party: Party) -> None:
+def seed(run: Draft, party: Party) -> None:
     """The step gets the ideas that were gathered."""
     prompts = _prompts(run, party.problem) if run.settings.tier >= LARGE else ()
     summary = party_mode_driver.summary(party).as_dict()
@@ -121,7 +121,7 @@ def seed(run: RunContext, party: Party) -> None:
     run.effect(Save())
 
 
-def ideating(run: RunContext) -> Step | None:
+def ideating(run: Draft) -> Step | None:
     """The step of a brainstorming workflow in which ideas are found; None for any other workflow."""
     workflow = run.workflow
     if not NAMED.search(workflow.skill.name) or workflow.skill.type != "workflows":
@@ -141,12 +141,12 @@ def domain_prompts(domain: str | None, topic: str) -> tuple[str, ...]:
     return (*(DOMAINS[best][1] if named or counted[best] else ()), *GENERAL)
 
 
-def _prompts(run: RunContext, topic: str) -> tuple[str, ...]:
+def _prompts(run: Draft, topic: str) -> tuple[str, ...]:
     domain = "games" if run.workflow.module == "bmgd" else run.state.plan.domain
     return domain_prompts(domain, topic)
 
 
-def _topic(run: RunContext) -> str:
+def _topic(run: Draft) -> str:
     """What it is about, as far as anybody has said: the request, the brief, answers, and what was written so far."""
     state = run.state
     said = [state.plan.arguments, state.plan.brief]

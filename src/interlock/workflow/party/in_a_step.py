@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from interlock.workflow.engine import menus, questions, recovery
 from interlock.workflow.engine.confidence_calculator import calculate
-from interlock.workflow.engine.context import STALL, THRESHOLDS, RunContext
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
 from interlock.workflow.engine.turn_interpreter import SKIPPED, Reading
@@ -54,7 +54,7 @@ SHORT = 3  # words of an answer that is an exit word and nothing else
 TAKEN = "taken"
 
 
-def call(run: RunContext, purpose: str, why: str, problem: str = "") -> None:
+def call(run: Draft, purpose: str, why: str, problem: str = "") -> None:
     """Party Mode is called for: recorded, and held with the next turns of the controller (FR19b, 2b.3). `problem` is
     what is discussed, by default the step's."""
     recovery.triggered(run, "party_mode", why)
@@ -63,26 +63,26 @@ def call(run: RunContext, purpose: str, why: str, problem: str = "") -> None:
     begin(run, rounds.new(run, purpose, why, problem=problem))
 
 
-def begin(run: RunContext, party: Party) -> None:
+def begin(run: Draft, party: Party) -> None:
     """Let the controller hold it with its next turn."""
     rounds.keep(run, party)
     run.move(RUNNING)
     run.effect(Save())
 
 
-def under_way(run: RunContext) -> bool:
+def under_way(run: Draft) -> bool:
     """Whether a discussion continues before the step's agent has its next turn."""
     party = _here(run)
     return party is not None and party.how != MENU and party.purpose in HERE
 
 
-def menu_party_under_way(run: RunContext) -> Party | None:
+def menu_party_under_way(run: Draft) -> Party | None:
     """The discussion within the step at hand."""
     party = _here(run)
     return party if party is not None and party.how == MENU else None
 
 
-def _here(run: RunContext) -> Party | None:
+def _here(run: Draft) -> Party | None:
     party, here = rounds.of(run), run.record
     return party if party is not None and party.running and (party.step, party.visit) == (here.id, here.visit) else None
 
@@ -97,7 +97,7 @@ async def hold(run: RunContext) -> None:
         await rounds.hold(run, party)
 
 
-def held(run: RunContext) -> None:
+def held(run: Draft) -> None:
     """Act on what it came to."""
     party = rounds.of(run)
     if party is not None and party.purpose == rounds.IDEATION:
@@ -106,7 +106,7 @@ def held(run: RunContext) -> None:
         settle(run, party)
 
 
-def settle(run: RunContext, party: Party) -> None:
+def settle(run: Draft, party: Party) -> None:
     """The recommendation goes to the agent; what they cannot agree on, or a stall without any, goes to a human."""
     found = party_mode_driver.summary(party)
     alone = run.state.plan.yolo
@@ -118,7 +118,7 @@ def settle(run: RunContext, party: Party) -> None:
         ask(run, party)
 
 
-def recommend(run: RunContext, party: Party, words: str = "") -> None:
+def recommend(run: Draft, party: Party, words: str = "") -> None:
     """Have the run's agent carry out what was recommended; `words` are a human's."""
     stalled = party.purpose == STALL
     if stalled:
@@ -128,7 +128,7 @@ def recommend(run: RunContext, party: Party, words: str = "") -> None:
     run.keep(f"before what was recommended for step {run.record.id}", prompt)
 
 
-def send(run: RunContext, text: str) -> None:
+def send(run: Draft, text: str) -> None:
     """The next turn of the run's agent."""
     run.record.status, run.record.error = "in_progress", None
     run.state.waiting = None
@@ -137,14 +137,14 @@ def send(run: RunContext, text: str) -> None:
     run.effect(Save())
 
 
-def _with_findings(run: RunContext, text: str) -> str:
+def _with_findings(run: Draft, text: str) -> str:
     """What others found in the work of the run's agent is to be fixed in its next turn, too."""
     name = run.examination.name if run.examination is not None else ""
     found = run.state.examinations.get(name, {}).get("mend")
     return f"{text}\n\n{found}" if found else text
 
 
-def ask(run: RunContext, party: Party) -> None:
+def ask(run: Draft, party: Party) -> None:
     """The positions are put to a human, who decides (BMAD-5.2.4)."""
     record = run.record
     trouble = recovery.report(run.state) if run.state.recovery else ""
@@ -152,7 +152,7 @@ def ask(run: RunContext, party: Party) -> None:
     run.ask(PURPOSE, "escalation", text, OPTIONS, about=record)
 
 
-def beyond_thresholds(run: RunContext, reading: Reading) -> bool:
+def beyond_thresholds(run: Draft, reading: Reading) -> bool:
     """Whether a step of the builder that shows no menu reports more errors than it may: then Party Mode is called."""
     limits = run.settings.bmb
     if limits is None or reading.kind == SKIPPED or menus.had_help(run.state, run.record):
@@ -165,7 +165,7 @@ def beyond_thresholds(run: RunContext, reading: Reading) -> bool:
     return True
 
 
-def doubted(run: RunContext, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+def doubted(run: Draft, reading: Reading, signals: Mapping[str, float | None]) -> bool:
     """Whether the signals of a result hold it for doubtful, once in a visit: then Party Mode is called (FR21b).
 
     Judged by what the signals say, before the cap for a single one and the tier's adjustment: with these nearly every
@@ -183,24 +183,24 @@ def doubted(run: RunContext, reading: Reading, signals: Mapping[str, float | Non
     return True
 
 
-def signal(run: RunContext) -> float | None:
+def signal(run: Draft) -> float | None:
     """How sure the voices of this visit's discussion were of what they recommended; None where there was none."""
     party = _ended_here(run)
     found = party_mode_driver.summary(party) if party is not None else None
     return found.confidence if found is not None and found.recommendation else None
 
 
-def _ended_here(run: RunContext) -> Party | None:
+def _ended_here(run: Draft) -> Party | None:
     party, here = rounds.of(run), run.record
     over = party is not None and not party.running and (party.step, party.visit) == (here.id, here.visit)
     return party if over else None
 
 
-def _hosted(run: RunContext, text: str) -> tuple[Contribution, ...]:
+def _hosted(run: Draft, text: str) -> tuple[Contribution, ...]:
     return contributions.hosted(text, cast.names(personas(run.package)))
 
 
-def opened(run: RunContext, asked: bool, why: str) -> str:
+def opened(run: Draft, asked: bool, why: str) -> str:
     """Party Mode was chosen: what the agent is told beside the choice. `asked`: the builder's thresholds called for
     it."""
     party = menu_party_under_way(run) or rounds.new(run, THRESHOLDS if asked else CHOSEN, why, how=MENU)
@@ -208,7 +208,7 @@ def opened(run: RunContext, asked: bool, why: str) -> str:
     return cast.in_menu(party_mode_driver.input_of(party))
 
 
-def interrupted(run: RunContext) -> None:
+def interrupted(run: Draft) -> None:
     """A discussion within the step is opened again from the step's menu, unless a human's exit word has ended it."""
     party, state = rounds.of(run), run.state
     if party is None or party.how != MENU or not party.running:
@@ -220,18 +220,18 @@ def interrupted(run: RunContext) -> None:
         rounds.after(run, party, Answered((), left=word))
 
 
-def known_before(run: RunContext) -> str:
+def known_before(run: Draft) -> str:
     """What was said of the step that begins again, "" where nothing was."""
     party = _ended_here(run)
     return cast.known_before(party) if party is not None else ""
 
 
-def reopens(run: RunContext) -> bool:
+def reopens(run: Draft) -> bool:
     """Whether the step's menu is to open the discussion again."""
     return bool(run.state.party.get(REOPEN)) and menu_party_under_way(run) is not None
 
 
-def left(run: RunContext) -> Party | None:
+def left(run: Draft) -> Party | None:
     """The agent has left by itself: what was heard is kept; the discussion, where there was one."""
     party = menu_party_under_way(run)
     if party is None or run.state.party.get(REOPEN):
@@ -239,7 +239,7 @@ def left(run: RunContext) -> Party | None:
     return rounds.ended(run, party_mode_driver.cut(party, ERROR, "the agent left it by itself"))
 
 
-def timed_out(run: RunContext, output: str) -> str:
+def timed_out(run: Draft, output: str) -> str:
     """A limit has ended a round: what is left of it, for the agent; "" where there was no discussion."""
     party = menu_party_under_way(run)
     if party is None:
@@ -250,7 +250,7 @@ def timed_out(run: RunContext, output: str) -> str:
     return party_mode_driver.summary(party).text
 
 
-def ended(run: RunContext) -> bool:
+def ended(run: Draft) -> bool:
     """Whether a human's exit word ends the discussion now: what was heard of the round counts, and its agent leaves."""
     party, word = menu_party_under_way(run), rounds.exit_said(run.session, run.state)
     if party is None or word is None or not _inside(run):
@@ -263,7 +263,7 @@ def ended(run: RunContext) -> bool:
     return True
 
 
-def menu(run: RunContext, found: Reading, shown: Menu, where: Situation) -> str | None:
+def menu(run: Draft, found: Reading, shown: Menu, where: Situation) -> str | None:
     """The key that a menu was answered with, "" where something else is done first; None where it is not one of the
     discussion's."""
     party = menu_party_under_way(run)
@@ -290,7 +290,7 @@ def menu(run: RunContext, found: Reading, shown: Menu, where: Situation) -> str 
     return None
 
 
-def said(run: RunContext, found: Reading) -> bool:
+def said(run: Draft, found: Reading) -> bool:
     """A turn of the host that ends without a menu: a round too, or it asks what to talk about."""
     party = menu_party_under_way(run)
     if party is None or not _inside(run):
@@ -303,7 +303,7 @@ def said(run: RunContext, found: Reading) -> bool:
     return True
 
 
-def _round(run: RunContext, party: Party, text: str, key: str) -> None:
+def _round(run: Draft, party: Party, text: str, key: str) -> None:
     """One round is over: the next one's input, or the way out."""
     said_ = _hosted(run, text)
     party, given = rounds.after(run, party, Answered(said_, left=rounds.exit_said(run.session, run.state)))
@@ -322,23 +322,23 @@ def _round(run: RunContext, party: Party, text: str, key: str) -> None:
     _leave(run, party, key)
 
 
-def _leave(run: RunContext, party: Party, key: str) -> None:
+def _leave(run: Draft, party: Party, key: str) -> None:
     """Have its agent leave, with what it came to."""
     _leave_menus(run)
     run.decide(Decision("menu", key, f"Party Mode has ended: {party.exit_reason}", confidence=100))
     run.send(NESTED, cast.leave_menu(key, party_mode_driver.summary(party)))
 
 
-def _leave_menus(run: RunContext) -> None:
+def _leave_menus(run: Draft) -> None:
     run.state.menu_stack = [one for one in run.state.menu_stack if one.get("within") is None]
 
 
-def _inside(run: RunContext) -> bool:
+def _inside(run: Draft) -> bool:
     stack = run.state.menu_stack
     return bool(stack) and stack[-1].get("within") == IN_PARTY
 
 
-def take(run: RunContext, text: str) -> str:
+def take(run: Draft, text: str) -> str:
     """Act on the answer: `taken`, `stop` where the run is to end, "" where it is for whoever handles failures.
 
     An exit word ends the discussion and not the run: the best recommendation is carried out.

@@ -26,7 +26,7 @@ from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import Subagent, SubagentDispatcher
 from interlock.workflow.engine import recovery, steps
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Postponed, RunContext
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Postponed, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.examination import PRE_FINAL_REVIEW
@@ -104,20 +104,18 @@ def installed(package: Package) -> str | None:
     return next((one.path for one in package.of_type("workflows") if one.name == PARTY_MODE), None)
 
 
-def of(run: RunContext) -> Party | None:
+def of(run: Draft) -> Party | None:
     """The discussion that is under way in the run, or was the last one."""
     return Party.of(run.state.party)
 
 
-def keep(run: RunContext, party: Party) -> None:
+def keep(run: Draft, party: Party) -> None:
     """Write it into the run's state; what an earlier one left for a later step stays."""
     left = {SEED: run.state.party[SEED]} if SEED in run.state.party else {}
     run.state.party = {**party.as_dict(), **left}
 
 
-def new(
-    run: RunContext, purpose: str, why: str, *, how: str = "", topic: str = cast.PROBLEM, problem: str = ""
-) -> Party:
+def new(run: Draft, purpose: str, why: str, *, how: str = "", topic: str = cast.PROBLEM, problem: str = "") -> Party:
     """A discussion for the step at hand, not begun yet: in full from tier 3 on where party mode is installed."""
     record = run.record
     if not how:
@@ -133,7 +131,7 @@ def new(
     )  # fmt: skip
 
 
-def _context(run: RunContext) -> str:
+def _context(run: Draft) -> str:
     """What voices are told that know nothing of the run: the step, what was said last, and where the work is."""
     state = run.state
     parts = [f"The workflow: {run.workflow.skill.description or state.skill}"]
@@ -188,7 +186,7 @@ async def hold(run: RunContext, party: Party) -> Party:
     return party
 
 
-def after(run: RunContext, party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
+def after(run: Draft, party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
     """What follows a round: kept and logged, to be written with the next save."""
     before, given = len(party.rounds), None
     if answered.failure is not None:
@@ -209,7 +207,7 @@ def after(run: RunContext, party: Party, answered: Answered) -> tuple[Party, Rou
     return party, given
 
 
-def ended(run: RunContext, party: Party) -> Party:
+def ended(run: Draft, party: Party) -> Party:
     """Keep and log the end of a discussion."""
     found = party_mode_driver.summary(party)
     keep(run, party)

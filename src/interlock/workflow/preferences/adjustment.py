@@ -19,7 +19,7 @@ from interlock.errors import InvalidRequest
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings, Care, adapt
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Pending
 from interlock.workflow.menus.options import Option
@@ -34,29 +34,29 @@ LATER = frozenset({"checkpoint", "oversight"})
 """The operation that an answer to these is about is the step that follows."""
 
 
-def care(run: RunContext) -> Care:
+def care(run: Draft) -> Care:
     """How careful to be, as was said in the session and at the beginning of the run."""
     return run.found(("care", run.state.current_step, run.state.plan.tier), lambda: _care(run))
 
 
-def _care(run: RunContext) -> Care:
+def _care(run: Draft) -> Care:
     shared = run.session.get(overrides.KEY) or {}
     named = any(PROFILE in one for one in (shared, run.state.plan.said))
     return overrides.in_force(run.state, shared, run.observe("profiles", run.profiles) if named else {})
 
 
-def settings(run: RunContext, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
+def settings(run: Draft, thresholds: Mapping[str, Any]) -> AdaptiveSettings:
     """See `UserWishes`."""
     plan = run.state.plan
     return adapt(plan.tier, module=run.workflow.module, domain=plan.domain, thresholds=thresholds, care=care(run))
 
 
-def overridden(run: RunContext) -> bool:
+def overridden(run: Draft) -> bool:
     """See `UserWishes`."""
     return care(run).overridden
 
 
-def look(run: RunContext) -> None:
+def look(run: Draft) -> None:
     """Log what is in force where it is not what it was, and refuse what the configuration wants to switch off."""
     state = run.state
     if state.current_step is None:
@@ -161,7 +161,7 @@ async def _about_one(run: RunContext, word: str, waiting: Waiting, by: str) -> N
     )
 
 
-def _again(run: RunContext, waiting: Waiting, text: str, noted: str) -> None:
+def _again(run: Draft, waiting: Waiting, text: str, noted: str) -> None:
     """The same question once more, below what was noted. What was said is no answer to it."""
     state = run.state
     before = next((one for one in state.asked if one["key"] == waiting.key), {})

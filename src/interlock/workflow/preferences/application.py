@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.menus import options as labels
 from interlock.workflow.menus.menu_participation_engine import Situation
 from interlock.workflow.menus.options import Option
@@ -59,7 +59,7 @@ class Choices:
     keep: Callable[[Choice | Feedback], Awaitable[None]] = _keeps_none
 
 
-def of(run: RunContext) -> Preferences:
+def of(run: Draft) -> Preferences:
     """What is known of people's wishes, with what was said in this session."""
     feedback = run.session.get("feedback") or {}
     said = (Feedback.of(one) for one in feedback.get("said", ()))
@@ -69,23 +69,23 @@ def of(run: RunContext) -> Preferences:
     return Preferences(forgotten, [one for one in said if one is not None])
 
 
-def _choices(run: RunContext) -> Choices:
+def _choices(run: Draft) -> Choices:
     if not isinstance(run.learned, Choices):
         run.learned = run.knowledge.choices if isinstance(run.knowledge.choices, Choices) else Choices()
     return run.learned
 
 
-def words(run: RunContext) -> Sequence[str]:
+def words(run: Draft) -> Sequence[str]:
     """What the user wants remembered, as they said it."""
     return of(run).words
 
 
-def at(run: RunContext, shown: Menu) -> Wishes:
+def at(run: Draft, shown: Menu) -> Wishes:
     """What is wished at that menu."""
     return of(run).at_menu(run.state.skill, step_of(run), shown.options)
 
 
-def known(run: RunContext, shown: Menu, where: Situation) -> Situation:
+def known(run: Draft, shown: Menu, where: Situation) -> Situation:
     """The situation, with what is known of the person. What they chose in this very run comes first."""
     found = at(run, shown)
     return replace(
@@ -93,12 +93,12 @@ def known(run: RunContext, shown: Menu, where: Situation) -> Situation:
     )
 
 
-def threshold(run: RunContext, recommended: Option) -> int:
+def threshold(run: Draft, recommended: Option) -> int:
     """The confidence of recommending such an option among several ways on."""
     return of(run).confidence_threshold(run.state.skill, preferences.decision_type(recommended.label))
 
 
-def taken_back(run: RunContext, shown: Menu, option: Option | None) -> bool:
+def taken_back(run: Draft, shown: Menu, option: Option | None) -> bool:
     """Whether a human has just rolled back what was chosen for them at that menu, where it was a choice at all, which
     to continue is not."""
     state = run.state
@@ -107,40 +107,40 @@ def taken_back(run: RunContext, shown: Menu, option: Option | None) -> bool:
     return preferences.taken_back(state.decisions, state.rollbacks, _situation(run, shown.options))
 
 
-def shown_last(run: RunContext, shown: Menu) -> Collection[str]:
+def shown_last(run: Draft, shown: Menu) -> Collection[str]:
     """The keys of what they never take: it is shown last, and nothing is left out."""
     return at(run, shown).last
 
 
-def menu(run: RunContext, shown: Menu, option: Option) -> Json:
+def menu(run: Draft, shown: Menu, option: Option) -> Json:
     """The choice of an option, as feedback knows it."""
     return _menu(run, _situation(run, shown.options), option).as_dict()
 
 
-def question(run: RunContext, text: str) -> Json:
+def question(run: Draft, text: str) -> Json:
     """That a question is answered without asking anybody, as feedback knows it."""
     return _question(run, text).as_dict()
 
 
-def _question(run: RunContext, text: str) -> Pattern:
+def _question(run: Draft, text: str) -> Pattern:
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
     situation = question_situation(run.state.skill, step_of(run), text)
     return Pattern(QUESTION, run.state.skill, step_of(run), situation, ALONE, last[:SAID], run.record.name)
 
 
-def fix(run: RunContext, strategy: str) -> Json:
+def fix(run: Draft, strategy: str) -> Json:
     """That a failed step is fixed in this way, as feedback knows it."""
     situation = fix_situation(run.state.skill, step_of(run))
     said = strategy.replace("_", " ")
     return Pattern(FIX, run.state.skill, step_of(run), situation, strategy, said, run.record.name).as_dict()
 
 
-def unwanted_fixes(run: RunContext) -> frozenset[str]:
+def unwanted_fixes(run: Draft) -> frozenset[str]:
     """The ways of fixing this step that are not wanted."""
     return of(run).avoided(fix_situation(run.state.skill, step_of(run)))
 
 
-def is_asked(run: RunContext, text: str) -> bool:
+def is_asked(run: Draft, text: str) -> bool:
     """Whether the person wants to be asked that question."""
     pattern = _question(run, text)
     return of(run).avoids(pattern.situation, pattern.choice)
@@ -156,7 +156,7 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
     option = questions.choose(left, options) if waiting.purpose == "menu" else None
     if option is None:
         return left, None
-    state, now, situation, kept = run.state, run.desk.now(), _situation(run, options), _choices(run)
+    state, now, situation, kept = run.state, run.now, _situation(run, options), _choices(run)
     recommended = next((one for one in options if one.key == waiting.data.get("recommended")), None)
     pattern = _menu(run, situation, option)
     choice = Choice(
@@ -174,15 +174,15 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
     return left, pattern.as_dict()
 
 
-def step_of(run: RunContext) -> str:
+def step_of(run: Draft) -> str:
     """What the step at hand is known by in other runs."""
     return f"{posixpath.basename(run.record.path)}#{run.record.id}"
 
 
-def _menu(run: RunContext, situation: str, option: Option) -> Pattern:
+def _menu(run: Draft, situation: str, option: Option) -> Pattern:
     said = f"[{option.key}] {option.label}"[:SAID]
     return Pattern(MENU, run.state.skill, step_of(run), situation, plain(option.label), said, run.record.name)
 
 
-def _situation(run: RunContext, options: tuple[Option, ...] | list[Option]) -> str:
+def _situation(run: Draft, options: tuple[Option, ...] | list[Option]) -> str:
     return menu_situation(run.state.skill, step_of(run), [one.label for one in options])

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from interlock.workflow.engine import steps as documents
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.package import files as frontmatter
 from interlock.workflow.package import step as next_step
 from interlock.workflow.package import validators as artifacts
@@ -166,7 +166,7 @@ class BmbArtifact:
         return documents.digest(root, [*self.files, *([self.plan] if self.plan else [])])
 
 
-def of_run(run: RunContext) -> BmbArtifact | None:
+def of_run(run: Draft) -> BmbArtifact | None:
     """The artifact of the run, None where there is none to be found."""
     kind, folder = makes(run.workflow), folder_of(run)
     if kind is None:
@@ -234,13 +234,13 @@ def _module(text: str) -> Compliance:
     )
 
 
-def folder_of(run: RunContext) -> str:
+def folder_of(run: Draft) -> str:
     """Where the builder puts what it makes, from the project's root; "" where nothing says it."""
     value = run.state.plan.values.get(CREATIONS) or run.workflow.variables.value(CREATIONS) or ""
     return documents.relative(run.root, value) if value and "{" not in value else ""
 
 
-def _named(run: RunContext) -> list[str]:
+def _named(run: Draft) -> list[str]:
     """What the maker names at the end of its turn, wrote with its tools, or is known to have written; latest first."""
     said = run.reading.closing.outputs if run.reading is not None else ()
     records = sorted(run.state.steps.values(), key=lambda one: one.started_at or "", reverse=True)

@@ -18,7 +18,7 @@ from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.engine import steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -141,7 +141,7 @@ class ReviewRound:
         return {label: reasons for label, reasons in wanted.items() if reasons}
 
 
-def _nothing(run: RunContext) -> str:
+def _nothing(run: Draft) -> str:
     return ""
 
 
@@ -152,11 +152,11 @@ class CodeReview:
     name = CODE_REVIEW
     title = "Code review"
 
-    def __init__(self, apart: Apart = here, about: Callable[[RunContext], str] = _nothing) -> None:
+    def __init__(self, apart: Apart = here, about: Callable[[Draft], str] = _nothing) -> None:
         self._apart = apart
         self._about = about
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """See the port."""
         if review_brief.is_review(run.workflow.skill):
             return "the verdict of a review decides what follows"
@@ -164,7 +164,7 @@ class CodeReview:
             return "code was written, and whoever wrote it does not judge it"
         return None
 
-    def bind(self, run: RunContext) -> str | None:
+    def bind(self, run: Draft) -> str | None:
         """See the port."""
         return outcome.bind(run)
 
@@ -279,14 +279,14 @@ def implements(package: Package, workflow: Workflow) -> bool:
     return any(IMPLEMENTS.search(one.title) for one in workflow.steps)
 
 
-def several(run: RunContext) -> bool:
+def several(run: Draft) -> bool:
     """Whether each emphasis has a reviewer of its own. Work that its skill has reviewed already, from as many sides, is
     not paid for twice: one looks at it, unless that review recommends that it is followed up."""
     built = run.state.rounds_of(BUILD_RESULT)
     return built[-1].get(FOLLOW_UP) is True if built else (run.settings.tier or 0) >= SEVERAL_FROM
 
 
-def skipped(run: RunContext) -> str | None:
+def skipped(run: Draft) -> str | None:
     """Why no review is wanted: `skip_review: true` of this run, this workflow, or the project's configuration."""
     where = (
         ("this run", run.state.plan.values.get(SKIP)),
@@ -299,7 +299,7 @@ def skipped(run: RunContext) -> str | None:
     return None
 
 
-def gather(run: RunContext, round: int, about: str = "") -> ReviewRound:
+def gather(run: Draft, round: int, about: str = "") -> ReviewRound:
     """Read what reviewers are given; `about` is what is known of the work beside the story's own file. Reads files and
     asks git."""
     state, package, module = run.state, run.package, run.workflow.module
@@ -376,7 +376,7 @@ def _named(label: str, one: Answer) -> Answer:
     return replace(one, findings=(Finding(severity, title, found_by=(label,)),))
 
 
-def own_review(run: RunContext) -> Examined | None:
+def own_review(run: Draft) -> Examined | None:
     """The first round of a review that a person ran; None where neither what it said nor the story tells its verdict.
     Reads files."""
     story = outcome.story_of(run)
@@ -393,7 +393,7 @@ def own_review(run: RunContext) -> Examined | None:
     )
 
 
-def _chosen_to_leave(run: RunContext) -> bool:
+def _chosen_to_leave(run: Draft) -> bool:
     """Whether a human chose to keep the findings as action items."""
     answers = [one for one in run.state.asked if one.get("by") == "human" and one.get("purpose") == "menu"]
     if not answers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.workflow.engine import deliverables, evidence
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, DELIVERABLE, Examined, Finding
 from interlock.workflow.reviews import review_brief
 from interlock.workflow.reviews.code_review import Apart, here, implements
@@ -29,7 +29,7 @@ class Delivered:
     def __init__(self, apart: Apart = here) -> None:
         self._apart = apart
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """After a workflow whose document is known by its name, and after one that writes code."""
         if deliverables.of(run.workflow, run.state.plan.arguments) is not None:
             return "a workflow is completed only where what it is for is there"
@@ -44,7 +44,7 @@ class Delivered:
         return found
 
 
-def examined(run: RunContext) -> Examined:
+def examined(run: Draft) -> Examined:
     """The verdict. Reads files and asks git."""
     state, workflow = run.state, run.workflow
     changed = review_brief.since_begun(state, run.root)
@@ -59,7 +59,7 @@ def examined(run: RunContext) -> Examined:
     return Examined(APPROVE, f"{where} is there, {one.line}")
 
 
-def _work(run: RunContext, changed: Sequence[str] | None) -> Examined:
+def _work(run: Draft, changed: Sequence[str] | None) -> Examined:
     known = changed if changed is not None else review_brief.of_run(run.state, run.root).paths
     work = [path for path in known if not deliverables.is_document(run.workflow, path)]
     if not work:

@@ -21,7 +21,7 @@ from typing import Any
 
 from interlock.errors import InterlockError
 from interlock.workflow.engine import steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, MAJOR, Examined, Finding
 from interlock.workflow.reviews import checklist, review_brief, reviewers
@@ -44,14 +44,14 @@ OPEN_BOX, TICKED = "- [ ] ", "- [x] "
 HEADING = re.compile(r"#{1,6}[ \t]")
 
 
-def story_of(run: RunContext) -> Story | None:
+def story_of(run: Draft) -> Story | None:
     """The story that a run is about. Only one that is about a story where it names none takes the one at work."""
     name = run.workflow.skill.name
     guess = name.endswith("dev-story") or review_brief.is_review(run.workflow.skill)
     return stories.of_run(run.state, run.root, run.package.config(run.workflow.module), guess=guess)
 
 
-def bind(run: RunContext) -> str | None:
+def bind(run: Draft) -> str | None:
     """Bind the run to its story, which its agent is told of; what to ask a human where there is none.
 
     A story that was named and is not there is never replaced by another one.
@@ -81,7 +81,7 @@ def bind(run: RunContext) -> str | None:
     return None
 
 
-def held(run: RunContext, found: Examined) -> Examined:
+def held(run: Draft, found: Examined) -> Examined:
     """What the reviewers came to; an approval is none where the evidence for it is missing. Reads files, asks git."""
     if found.verdict != APPROVE or run.workflow.skill.name not in MAKERS:
         return found
@@ -127,7 +127,7 @@ def open_points(
     return tuple(found)
 
 
-def settle(run: RunContext, round: int, found: Examined) -> tuple[Examined, list[str]]:
+def settle(run: Draft, round: int, found: Examined) -> tuple[Examined, list[str]]:
     """`found` with what was done about it, the checklist's last items and the next story that is ready; and the files
     that were written, from the project's root."""
     config, story = run.package.config(run.workflow.module), story_of(run)
@@ -163,10 +163,10 @@ def settle(run: RunContext, round: int, found: Examined) -> tuple[Examined, list
     return replace(found, summary=summary, details=details, told=told), written
 
 
-def _note(run: RunContext, round: int, found: Examined, story: Story, status: str | None) -> dict[str, str]:
+def _note(run: Draft, round: int, found: Examined, story: Story, status: str | None) -> dict[str, str]:
     """Write notes, change log and status of the story file, and ticks at what earlier rounds had found: how each went,
     empty, with a warning, where the file could not be written."""
-    outcome, day, run_id = OUTCOMES[found.verdict], run.desk.now()[:10], run.state.workflow_id
+    outcome, day, run_id = OUTCOMES[found.verdict], run.now[:10], run.state.workflow_id
     earlier = run.state.rounds_of(CODE_REVIEW)[: round - 1]
     known = {one.data["id"] for one in reviewers.open_after(earlier)}
     new = [item(one) for one in found.findings if one.data.get("id") not in known]

@@ -21,7 +21,7 @@ from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -192,7 +192,7 @@ class ParallelBmbValidation:
     def __init__(self, barriers: Barriers = SynchronizationBarrier) -> None:
         self._barriers = barriers
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """Where the workflow makes or changes something of the builder's, and nobody has switched it off. Not where it
         only validates, or has done its validation steps itself."""
         kind = bmb_artifact.makes(run.workflow)
@@ -206,15 +206,15 @@ class ParallelBmbValidation:
             return None
         return f"what the builder makes is validated: {kind}"
 
-    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+    def replaces(self, run: Draft, step: Step) -> tuple[str, ...]:
         """The validation steps that are done by this instead, where `step` is one of them."""
         return tuple(one.step.path for one in bmb_artifact.group_of(run.workflow, step))
 
-    def declined(self, run: RunContext) -> str | None:
+    def declined(self, run: Draft) -> str | None:
         """Why those steps are done as they are written after all."""
         if _switched_off(run):
             return f"{SETTING} is switched off for {run.workflow.skill.name}"
-        if run.dispatcher is None:
+        if not run.staffed:
             return "no other agents can be had"
         if bmb_artifact.of_run(run) is None:
             return "what is to be validated was not found, so the validators could not be told"
@@ -244,7 +244,7 @@ class ParallelBmbValidation:
         return _judged(run, artifact, whole, validated)
 
 
-def _judged(run: RunContext, artifact: BmbArtifact, whole: Sequence[Validator], validated: Validated) -> Examined:
+def _judged(run: Draft, artifact: BmbArtifact, whole: Sequence[Validator], validated: Validated) -> Examined:
     """The verdict over what the validators and the standard say."""
     standard = bmb_artifact.check(run.root, artifact)
     sources = {STANDARD: standard.issues, **{one.label: validator_answer.counted(one) for one in validated.results}}
@@ -281,7 +281,7 @@ def _judged(run: RunContext, artifact: BmbArtifact, whole: Sequence[Validator], 
     return Examined(verdict, summary, findings, details, told, {"validation_verdict": score})
 
 
-def _nothing_found(run: RunContext, round: int) -> Examined:
+def _nothing_found(run: Draft, round: int) -> Examined:
     """The maker is asked once where its work lies, then a human; nobody is asked with `--yolo`."""
     folder = bmb_artifact.folder_of(run) or "the project"
     fix = 'Write it, or name its main file at the end of your turn: {"step": "completed", "outputs": ["PATH"]}'
@@ -321,5 +321,5 @@ def _same(one: Finding, other: Finding) -> bool:
     return first == second
 
 
-def _switched_off(run: RunContext) -> bool:
+def _switched_off(run: Draft) -> bool:
     return str(run.workflow.settings.get(SETTING, "")).strip().lower() in ("false", "no", "off")

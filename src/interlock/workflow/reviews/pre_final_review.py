@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.workflow import panel
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -59,7 +59,7 @@ class PreFinalReview:
     name = PRE_FINAL_REVIEW
     title = "Pre-final review"
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """From tier 3 on, also where a lower one was asked for; not of Party Mode itself, which leaves no work."""
         tier = run.settings.safety_tier
         if tier < rounds.LARGE or run.workflow.skill.name == PARTY_MODE:
@@ -78,7 +78,7 @@ class PreFinalReview:
         return _examined(await rounds.hold(run, party), run.state.rounds_of(PRE_FINAL_REVIEW)[: round - 1], round)
 
 
-def _new(run: RunContext, round: int) -> Party:
+def _new(run: Draft, round: int) -> Party:
     state = run.state
     steps = [f"- {one.name}: {one.summary or one.status}" for one in state.steps.values() if one.completed_at]
     problem = (

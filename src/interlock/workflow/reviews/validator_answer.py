@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from interlock.model.json import Json
 from interlock.workflow.engine import prompts, steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.entry import verdicts
 from interlock.workflow.menus import menu_participation_engine
 from interlock.workflow.package.step import Step
@@ -224,7 +224,7 @@ FILES = 30  # that are listed
 
 
 def prompt(
-    run: RunContext,
+    run: Draft,
     validator: Validator,
     artifact: BmbArtifact,
     all_: Sequence[Validator],
@@ -252,7 +252,7 @@ def prompt(
     return "\n\n".join(parts)
 
 
-def _filled(run: RunContext, step: Step, artifact: BmbArtifact) -> Step:
+def _filled(run: Draft, step: Step, artifact: BmbArtifact) -> Step:
     """The step with the names of this artifact in the settings that its text refers to."""
     whole = os.path.join(run.root, artifact.path)
     given = {

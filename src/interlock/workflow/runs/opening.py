@@ -100,11 +100,11 @@ class Prepared:
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         keeper = CheckpointKeeper(in_documents=self.in_documents)
         return RunContext(
-            self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
-            checkpoints=ThreadedCheckpoints(keeper, workspace.clock), knowledge=knowledge, thresholds=self._thresholds,
-            dispatcher=dispatcher, examinations=examinations, hooks=hooks, party=in_a_step, wishes=application,
-            profiles=self._profiles,
+            workflow=self.workflow, package=self.package, state=self.state, limits=self.limits, party=in_a_step,
+            wishes=application, knowledge=knowledge, thresholds=self._thresholds, profiles=self._profiles,
+            examinations=examinations, pool=pool, dispatcher=dispatcher, hooks=hooks,
+            desk=LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience),
+            checkpoints=ThreadedCheckpoints(keeper, workspace.clock),
         )  # fmt: skip
 
     def hooks(self, job: Job) -> Hooking | None:

@@ -28,7 +28,7 @@ from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine
 from interlock.workflow.engine import machine, prompts
-from interlock.workflow.engine.context import Examination, RunContext
+from interlock.workflow.engine.context import Draft, Examination, RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, PROJECT_CHECK, Examined, Finding
 from interlock.workflow.engine.steps import GATE
 from interlock.workflow.markdown import quoted
@@ -66,7 +66,7 @@ class ProjectCheck:
         self._workspace = workspace
         self._task_id = task_id
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """At the end of every story, and of what names a check."""
         return "the work is done only where the project's check passes"
 

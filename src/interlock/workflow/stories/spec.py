@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package.files import Files
@@ -108,7 +108,7 @@ def find(
     return sorted(found, key=lambda one: os.stat(os.path.join(root, one)).st_mtime, reverse=True)[:1]
 
 
-def about(run: RunContext) -> str:
+def about(run: Draft) -> str:
     """What the lists of the project say of the story that a run implements, and its whole spec; "" where it is about
     none that they know. Reads files."""
     key = run.state.plan.values.get("story")
@@ -129,11 +129,11 @@ class BuildResult:
     name = BUILD_RESULT
     title = "Result of the build"
 
-    def called_for(self, run: RunContext) -> str | None:
+    def called_for(self, run: Draft) -> str | None:
         """After every unattended build."""
         return "a build is done when its record says so" if run.workflow.skill.id == SKILL else None
 
-    def halted(self, run: RunContext) -> Examined | None:
+    def halted(self, run: Draft) -> Examined | None:
         """What the record says, where it says that the build is blocked."""
         found = self._look(run)
         return found if found.verdict == BLOCKED else None
@@ -142,7 +142,7 @@ class BuildResult:
         """Read the record, and look whether what it says is so."""
         return await anyio.to_thread.run_sync(self._look, run)
 
-    def _look(self, run: RunContext) -> Examined:
+    def _look(self, run: Draft) -> Examined:
         state = run.state
         written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
         config = dict(run.package.config(run.workflow.module))
