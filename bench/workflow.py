@@ -1,13 +1,17 @@
 """What the workflow engine itself costs a step, its agent excluded: prompts, decisions, state, checkpoint, file.
 
 The agent answers at once, in process; each step shows a menu and is then done, so that a step is two turns. The floor
-is bare `sqlite3`: the three durable commits that a step needs (two prompts and its end).
+is bare `sqlite3`: the three durable commits that a step needs (two prompts and its end). Calls are those of Interlock's
+own functions, opening the run among them; a generator or a coroutine that goes on counts as one more.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from pathlib import Path
+from types import FrameType
 
 import anyio
 
@@ -28,13 +32,35 @@ SKILL = "/bmad:bmm:workflows:plan"
 
 
 def run() -> list[Row]:
-    """A step of a workflow of thirty."""
+    """A step of a workflow of thirty: its time, and how many functions are called for it."""
     taken, bare = [], []
     for _ in range(ROUNDS):
         with homes.directory() as home:
             taken.append(one_run(home) / STEPS * 1000)
             bare.append(commits(home, 3 * STEPS) / STEPS * 1000)
-    return [Row("workflow engine, one step of two turns", median(taken), median(bare), (at_most(50),), "ms")]
+    return [
+        Row("workflow engine, one step of two turns", median(taken), median(bare), (at_most(25),), "ms"),
+        Row("workflow engine, one step: calls", calls() / STEPS, None, (at_most(2500),), ""),
+    ]
+
+
+def calls() -> int:
+    """Calls of functions of Interlock in one run, in all its threads."""
+    ours, counted = str(Path(interlock.__file__).parent), 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal counted
+        counted += event == "call" and frame.f_code.co_filename.startswith(ours)
+
+    with homes.directory() as home:
+        threading.setprofile(count)
+        sys.setprofile(count)
+        try:
+            one_run(home)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    return counted
 
 
 def one_run(home: Path) -> float:
