@@ -11,18 +11,18 @@ from interlock.app.home import Home
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.workflow.agents.assignment import SubagentRecord
+from interlock.workflow.agents.records import SubagentRecord
 from interlock.workflow.engine import loop_back_handler, recovery
+from interlock.workflow.engine.closing_line import Closing
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, MINOR, Examined, Finding
 from interlock.workflow.engine.loop_back_handler import Loop
-from interlock.workflow.engine.turn_interpreter import Closing
 from interlock.workflow.party import party_mode_driver
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import SIMULATED, Party
 from interlock.workflow.preferences import menu_rate
 from interlock.workflow.state import step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, RunPlan, StepId, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 STORY, BUILT = "dev-story-20261121T081500-1a2b", "create-agent-20261121T083000-3c4d"

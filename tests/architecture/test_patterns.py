@@ -24,7 +24,7 @@ from interlock.model import guard
 from interlock.runner.environment import allowed_environment
 from interlock.workflow.engine import questions
 from interlock.workflow.entry import verdicts
-from interlock.workflow.entry.validation_type_detector import register
+from interlock.workflow.entry.custom_pattern import register
 from interlock.workflow.memory import lesson
 from interlock.workflow.party import contributions
 from interlock.workflow.party.party_mode_driver import leaves
@@ -44,12 +44,12 @@ BOUNDED = {
     "interlock.integrations.settings_text._BLANK": "match at a place",
     "interlock.workflow.panel._PLACE": "at most 1,000 characters",
     "interlock.workflow.entry.cross_reference_validator.COMMENT": "only up to the last closing mark",
-    "interlock.workflow.party.contributions.AFTER": "match of a line",
-    "interlock.workflow.preferences.preferences._REMEMBER": "fullmatch",
+    "interlock.workflow.party.speakers.AFTER": "match of a line",
+    "interlock.workflow.preferences.explicit._REMEMBER": "fullmatch",
     "interlock.workflow.preferences.hints._MODE": "fullmatch of at most 80 characters",
     "interlock.workflow.preferences.safety._WISHES": "fullmatch of at most 160 characters",
-    "interlock.workflow.preferences.overrides": "at most 160 characters",
-    "interlock.workflow.package.validators.ITEM": "only up to the last closing tag",
+    "interlock.workflow.preferences.wishes": "at most 160 characters",
+    "interlock.workflow.package.agent_standard.ITEM": "only up to the last closing tag",
 }
 
 BLANKS = (" ", "\n", " \n", "\t ")
@@ -207,11 +207,11 @@ def test_an_authors_own_expression_ends_at_its_deadline(monkeypatch: pytest.Monk
     began = time.process_time()
     assert pattern is not None and not hasattr(pattern, "failures")
     for seconds in (1, 5, 25):  # On a busy machine the search for the other has hardly begun after the first.
-        monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", seconds)
+        monkeypatch.setattr("interlock.workflow.entry.custom_pattern.DEADLINE", seconds)
         found = pattern.result("a" * 60 + "\nFAILED 3\n")
         if found != "unknown":
             break
     assert found == "failure"
-    monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", 1)
+    monkeypatch.setattr("interlock.workflow.entry.custom_pattern.DEADLINE", 1)
     assert pattern.result("a" * 60) == "unknown"
     assert time.process_time() - began < 0.9, "it ran in this process"

@@ -31,9 +31,10 @@ from interlock.memory.store import (
 from interlock.workflow.entry.context_pre_loader import HEAD, ContextPreLoader, prepared
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.menus.detection import detect
-from interlock.workflow.menus.menu_participation_engine import AUTOMATIC, RECOMMENDED, Situation, select
 from interlock.workflow.menus.options import Option
-from interlock.workflow.preferences.preferences import Choice, Forgotten, Learned, Preferences, menu_situation, plain
+from interlock.workflow.menus.selection import AUTOMATIC, RECOMMENDED, Situation, select
+from interlock.workflow.preferences.patterns import Choice, Forgotten, Learned, menu_situation, plain
+from interlock.workflow.preferences.preferences import Preferences
 
 PROJECT = "pcmrp-migration"
 

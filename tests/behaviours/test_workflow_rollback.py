@@ -22,8 +22,9 @@ from interlock.model.names import HUMAN
 from interlock.workflow.errors import RollbackRefused, StateConflict
 from interlock.workflow.package import files as frontmatter
 from interlock.workflow.state import rollback_plan, step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
+from interlock.workflow.state.rollback import Rollback
 from tests.behaviours.workflow_place import NAMES, OUTPUT, StatePlace
 
 PRD = f"{OUTPUT}/prd.md"

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from interlock.model.json import Json
 from interlock.workflow.errors import StateUnreadable
 from interlock.workflow.state import schema_1, step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.checkpoints import KEPT
 from interlock.workflow.state.checkpoints import kept as kept_state
 from interlock.workflow.state.document import RUNNING, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from tests.behaviours.workflow_place import AT, StatePlace
 from tests.workflow.stage import SKILL
 

@@ -16,8 +16,8 @@ from interlock.clock import iso
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.package import packages
 from interlock.workflow.reviews.delivered import Delivered
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RunPlan, StepId, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from scripts.pinned import GENERATIONS
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import installed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from interlock.workflow.package import files, step
-from interlock.workflow.package import step as next_step
+from interlock.workflow.package import files, next_steps, step
 from interlock.workflow.package.workflow import Workflow
 from scripts.pinned import FIRST, SECOND
 from tests.corpus.conftest import Corpus
@@ -64,7 +63,7 @@ def test_every_chain_of_steps_comes_to_an_end(definitions: list[Workflow]) -> No
     lengths = {}
     for workflow in definitions:
         for entry in workflow.entries:
-            chain = next_step.chain(entry, workflow.follow)
+            chain = next_steps.chain(entry, workflow.follow)
             lengths[f"{workflow.skill.name}/{posixpath.basename(entry)}"] = len(chain)
             open_ends = [way for way in workflow.follow[chain[-1]] if way.exists and way.path not in chain]
             assert not open_ends, (chain[-1], open_ends)

@@ -17,8 +17,7 @@ from interlock.memory.store import Memory
 from interlock.settings import Settings
 from interlock.wiring import memory_of
 from interlock.workflow.memory import post_workflow_curator
-from interlock.workflow.runs import opening
-from interlock.workflow.runs import opening as known
+from interlock.workflow.runs import knowledge, opening
 from tests.command import command
 from tests.memory.servers import PROGRAMS, SERENA, living
 from tests.memory.servers import Place as Server
@@ -150,7 +149,7 @@ def test_the_hundred_and_first_entry_removes_the_oldest_with_a_warning(tmp_path:
     place.run()
     workspace = place.home.workspace("plan-app")  # type: ignore[attr-defined]
     settings = Settings({"memory": "forgetful", "forgetful_command": "/nonexistent/forgetful"}, None, {})
-    log = known.degraded(workspace, None, "w")
+    log = knowledge.degraded(workspace, None, "w")
     memory = memory_of(str(place.home_path))(settings, str(place.root), str(place.root / "_bmad-output"), log)
     memory.remember(Memory("0", "content 0", project_id="plan-app"))
     path = place.root / "_bmad-output" / ".memory-queue" / "pending.jsonl"

@@ -16,8 +16,9 @@ import anyio
 
 from interlock.agents.session import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import Draft, Examination, RunContext
 from interlock.workflow.engine.effects import Ending
@@ -33,7 +34,7 @@ from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Invocation
 from interlock.workflow.party import in_a_step
 from interlock.workflow.preferences import application
-from interlock.workflow.preferences.overrides import Profile
+from interlock.workflow.preferences.profiles import Profile
 from interlock.workflow.state.document import TERMINAL, RunPlan, StepId, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.programs import leaving

@@ -10,9 +10,10 @@ import anyio
 
 from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow import panel
-from interlock.workflow.agents.assignment import Assignment, Report, RoutingTerms, SubagentRecord, SubagentRegistry
-from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.assignment import Assignment, Report
+from interlock.workflow.agents.records import RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
 

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from interlock.workflow.engine import turn_interpreter
+from interlock.workflow.engine import closing_line
 from tests.workflow.stage import Player, play, project, script
 
 LESSON = "What was learned here is long, and every word of it is needed. "
@@ -25,13 +25,13 @@ def long_line(indent: int | None = None) -> str:
 def test_a_closing_line_of_many_thousand_characters_is_read(before: str, shown: str, indent: int | None) -> None:
     line = long_line(indent)
     assert len(line) > 4 * 4000
-    found = turn_interpreter.read_closing(f"{before}Done.\n{shown.replace('{}', line)}")
+    found = closing_line.read_closing(f"{before}Done.\n{shown.replace('{}', line)}")
     assert (found.step, found.verdict, len(found.learned)) == ("completed", "PASSED", 5)
     assert found.text.startswith(before) and "Done." in found.text and "learned" not in found.text
 
 
 def test_a_line_break_within_what_was_learned_does_no_harm() -> None:
-    found = turn_interpreter.read_closing('Done.\n{"step": "completed", "learned": ["one\ntwo"]}')
+    found = closing_line.read_closing('Done.\n{"step": "completed", "learned": ["one\ntwo"]}')
     assert (found.step, found.learned, found.text) == ("completed", ({"kind": "learned", "text": "one\ntwo"},), "Done.")
 
 
@@ -41,14 +41,14 @@ def test_a_line_break_within_what_was_learned_does_no_harm() -> None:
 )
 def test_what_is_beyond_all_bounds_is_no_closing_line_and_costs_nothing(said: str) -> None:
     began = process_time()
-    assert turn_interpreter.read_closing(said).step is None
+    assert closing_line.read_closing(said).step is None
     assert process_time() - began < 5
 
 
 def test_an_object_in_another_one_is_not_the_line() -> None:
     inner = '{\n"result":\n{"step": "completed"}\n}'
-    assert turn_interpreter.read_closing(f"See:\n{inner}").step == "completed", "its own line says so"
-    assert turn_interpreter.read_closing('{"result": {"step": "completed"}}').step is None
+    assert closing_line.read_closing(f"See:\n{inner}").step == "completed", "its own line says so"
+    assert closing_line.read_closing('{"result": {"step": "completed"}}').step is None
 
 
 def test_a_step_that_ends_with_a_long_line_is_done_at_once(tmp_path: Path) -> None:

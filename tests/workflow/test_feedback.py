@@ -14,9 +14,9 @@ from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
-from interlock.workflow.preferences import preferences
+from interlock.workflow.preferences import implicit
 from interlock.workflow.preferences.application import Choices
-from interlock.workflow.preferences.preferences import (
+from interlock.workflow.preferences.patterns import (
     NEGATIVE,
     PREFERENCE,
     Choice,
@@ -220,7 +220,7 @@ def stage(tmp_path: Path, learned: Learned, part: Any, **more: Any) -> Any:
 
 
 def chose(label: str, at: int, situation: str = SITUATION) -> Choice:
-    type = preferences.decision_type(LABELS[0])
+    type = implicit.decision_type(LABELS[0])
     return Choice(SKILL, STEP, situation, plain(label), tuple(map(plain, LABELS)), plain(LABELS[0]), type, str(at))
 
 

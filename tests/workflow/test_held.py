@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.settings import known
-from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.state.document import RunPlan
 from tests.waiting import until
 from tests.workflow.company import Company

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from interlock.processes import table
 from interlock.workflow.hooks.definitions import Hook
-from interlock.workflow.hooks.runner import STDERR, STDOUT, STEP, HookResult, HookRunner, Stream, pruned, size
+from interlock.workflow.hooks.output import STDERR, STDOUT, STEP, HookResult, Stream, pruned, size
+from interlock.workflow.hooks.runner import HookRunner
 
 DOCUMENT = {"event": "Stop", "workflow_id": "w-1", "project": "/p", "step": {"id": 3}, "tool": {"kind": "edit"}}
 

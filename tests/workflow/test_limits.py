@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.session import Opening, Permission, PermissionChoice, Turn
-from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project

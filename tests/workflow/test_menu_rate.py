@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from interlock.clock import seconds
-from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.preferences import menu_rate
 from interlock.workflow.state.document import RunPlan

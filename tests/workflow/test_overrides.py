@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from interlock.workflow.engine.ports import Asking
-from interlock.workflow.preferences import overrides
-from interlock.workflow.preferences import overrides as profiles
-from interlock.workflow.preferences.overrides import understood
+from interlock.workflow.preferences import overrides, profiles
+from interlock.workflow.preferences.wishes import understood
 from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.state.document import RunPlan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes

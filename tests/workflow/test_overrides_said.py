@@ -10,21 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from interlock.errors import InvalidRequest
-from interlock.workflow.engine.adaptive_settings import adapt, batch_size
+from interlock.workflow.engine.adaptive_settings import adapt
+from interlock.workflow.engine.checkpoint_pace import batch_size
 from interlock.workflow.errors import SafetyOverrideBlocked
-from interlock.workflow.preferences import overrides, safety
-from interlock.workflow.preferences import overrides as profiles
-from interlock.workflow.preferences.overrides import (
-    Blocked,
-    Override,
-    apply,
-    inline,
-    inline_of,
-    layered,
-    resolved,
-    shifted,
-    understood,
-)
+from interlock.workflow.preferences import overrides, profiles, safety
+from interlock.workflow.preferences.overrides import apply, inline_of, layered, resolved, shifted
+from interlock.workflow.preferences.wishes import Blocked, Override, inline, understood
 
 AT = "2026-11-21T10:00:00.000Z"
 

@@ -11,16 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.session import Turn
-from interlock.workflow.agents.pool import Limits
-from interlock.workflow.panel import (
-    PROCEED,
-    RETRY_ALL,
-    RETRY_FAILED,
-    SEQUENTIAL,
-    VALIDATION,
-    WITH_CONTEXT,
-    SynchronizationBarrier,
-)
+from interlock.workflow.agents.watch import Limits
+from interlock.workflow.barrier import SynchronizationBarrier
+from interlock.workflow.panel import PROCEED, RETRY_ALL, RETRY_FAILED, SEQUENTIAL, VALIDATION, WITH_CONTEXT
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import WorkflowState
 from tests.workflow.builder import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.workflow.package.packages import Persona
+from interlock.workflow.package.personas import Persona
 from interlock.workflow.party import cast, contributions, party_mode_driver
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.party import rounds
+from interlock.workflow.party import exits
 from interlock.workflow.state.document import RunPlan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, script
@@ -173,11 +173,11 @@ def talker() -> Play:
 
 def says(word: str, desk: MemoryDesk, after: float = 20.0) -> Callable[[AutomationController], Awaitable[None]]:
     async def leave(controller: AutomationController) -> None:
-        while not rounds.under_way(controller.run_.state.party):
+        while not exits.under_way(controller.run_.state.party):
             await virtual.passes(0.5)
         await virtual.passes(after)
-        assert desk.saved is not None and rounds.exit_understood(word, desk.saved) is not None
-        rounds.say_exit(desk.shared, desk.saved, word)
+        assert desk.saved is not None and exits.exit_understood(word, desk.saved) is not None
+        exits.say_exit(desk.shared, desk.saved, word)
 
     return leave
 

@@ -13,7 +13,7 @@ from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.ports import Knowledge
-from interlock.workflow.party import rounds
+from interlock.workflow.party import exits
 from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play, project, script
@@ -442,9 +442,9 @@ def test_a_humans_exit_keyword_ends_a_party_that_is_under_way(tmp_path: Path, wo
     async def leave(controller: AutomationController) -> None:
         await virtual.passes(20.0)
         state = controller.run_.state
-        found = rounds.exit_understood(word, state)
-        assert found is not None and rounds.exit_understood(f"please {word} now", state) is None
-        rounds.say_exit(desk.shared, state, found)
+        found = exits.exit_understood(word, state)
+        assert found is not None and exits.exit_understood(f"please {word} now", state) is None
+        exits.say_exit(desk.shared, state, found)
 
     outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
     party = outcome.state.party
@@ -464,11 +464,11 @@ def test_an_exit_keyword_is_heard_again_by_a_run_that_was_killed_before_it_had_a
         said_at: list[float] = []
 
         async def leave(controller: AutomationController, desk: MemoryDesk = desk, said: list[float] = said_at) -> None:
-            while not rounds.under_way(controller.run_.state.party):
+            while not exits.under_way(controller.run_.state.party):
                 await virtual.passes(1.0)
             await virtual.passes(5.0)
             assert desk.saved is not None
-            rounds.say_exit(desk.shared, desk.saved, "*exit")
+            exits.say_exit(desk.shared, desk.saved, "*exit")
             said.append(1.0)
 
         killed = run(tmp_path, Player(_slowly), root=root, desk=desk, meanwhile=leave)
@@ -492,19 +492,19 @@ def test_an_exit_keyword_is_for_one_discussion_and_not_for_the_next(tmp_path: Pa
 
     async def leave(controller: AutomationController) -> None:
         await virtual.passes(5.0)
-        rounds.say_exit(desk.shared, controller.run_.state, "quit")
+        exits.say_exit(desk.shared, controller.run_.state, "quit")
 
     outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
     state = outcome.state
-    assert state.party["exit_reason"] == "exit_keyword" and rounds.exit_said(desk.shared, state) == "quit"
+    assert state.party["exit_reason"] == "exit_keyword" and exits.exit_said(desk.shared, state) == "quit"
     state.party = {**state.party, "status": "running", "number": state.party["number"] + 1}
-    assert rounds.exit_said(desk.shared, state) is None
+    assert exits.exit_said(desk.shared, state) is None
 
 
 def test_the_document_of_a_session_keeps_few_words(tmp_path: Path) -> None:
     document: dict[str, Any] = {}
     for number in range(50):
-        rounds.say_exit(document, WorkflowState(f"w{number}", "x", party={"number": 1}), "quit")
+        exits.say_exit(document, WorkflowState(f"w{number}", "x", party={"number": 1}), "quit")
     assert list(document["party"]) == [f"w{number}" for number in range(30, 50)]
 
 
@@ -518,5 +518,5 @@ async def _slowly(part: Part) -> str:
 @pytest.mark.req("BMAD-5.4.1")
 def test_an_exit_keyword_is_one_only_where_a_party_is_under_way(tmp_path: Path) -> None:
     outcome = run(tmp_path, voices(lambda name, number: line("Add users")))
-    assert outcome.state.party["status"] == "ended" and rounds.exit_understood("*exit", outcome.state) is None
-    assert rounds.exit_understood("*exit", None) is None
+    assert outcome.state.party["status"] == "ended" and exits.exit_understood("*exit", outcome.state) is None
+    assert exits.exit_understood("*exit", None) is None

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.workflow.party import contributions
-from interlock.workflow.party.contributions import speakers
+from interlock.workflow.party.speakers import speakers
 from tests.workflow.test_party_runs import line
 
 CAST = ("Winston", "Amelia", "Dr. Quinn", "John", "Johnny", "architect", "dev", "Meal Prep & Nutrition")

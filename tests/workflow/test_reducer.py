@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from interlock.agents.session import Turn
-from interlock.workflow.agents.pool import AGENT_TIMEOUT, NESTED_TIMEOUT, WORKFLOW_TIMEOUT, Heard, Limits
+from interlock.workflow.agents.watch import AGENT_TIMEOUT, NESTED_TIMEOUT, WORKFLOW_TIMEOUT, Heard, Limits
 from interlock.workflow.engine import effects as of
 from interlock.workflow.engine import (
     evidence,

@@ -10,8 +10,8 @@ import pytest
 
 from interlock.clock import iso
 from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RunPlan, StepId, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from tests.workflow.reviewed import (
     OUT,
     SKILL,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.agents.assignment import CLASSES, COMPLEXITIES, HAIKU, KINDS, OPUS, SONNET, class_of, select
+from interlock.workflow.agents.assignment import KINDS
+from interlock.workflow.agents.models import CLASSES, COMPLEXITIES, HAIKU, OPUS, SONNET, class_of, select
 from interlock.workflow.engine import confidence_calculator
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.agents.assignment import KINDS, ROLES, Assignment, route
+from interlock.workflow.agents.assignment import KINDS, Assignment
+from interlock.workflow.agents.roles import ROLES, route
 from interlock.workflow.package import packages
-from interlock.workflow.package.packages import Persona, personas
+from interlock.workflow.package.personas import Persona, personas
 
 INSTALLED = tuple(
     Persona(name, name.title(), f"the {name}", "does it", module="bmm")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import pytest
 
-from interlock.workflow.panel import BarrierResults, SynchronizationBarrier, SyncTimeout
+from interlock.workflow.barrier import BarrierResults, SynchronizationBarrier, SyncTimeout
 from tests.workflow import virtual
 
 NAMES = ("08a", "08b", "08c", "08d", "08e", "08f")

@@ -11,8 +11,8 @@ import pytest
 
 import interlock
 from interlock.errors import InterlockError
+from interlock.workflow.engine.closing_line import worded
 from interlock.workflow.engine.ports import Asking
-from interlock.workflow.engine.turn_interpreter import worded
 from interlock.workflow.menus.detection import detect
 from interlock.workflow.state.document import RunPlan
 from tests.surfaces.mcp.harness import connected

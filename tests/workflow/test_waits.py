@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from interlock.settings import known
-from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.state.document import RunPlan
 from interlock.workflow.state.sprint_status_watcher import FileChanges, SprintStatusWatcher, StatusChange
 from tests.workflow import virtual

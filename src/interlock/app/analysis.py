@@ -20,10 +20,10 @@ from interlock.workflow.entry import (
     tier_suggester,
     validation_type_detector,
 )
-from interlock.workflow.entry.validation_type_detector import InvalidPattern
+from interlock.workflow.entry.custom_pattern import InvalidPattern
 from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
 from interlock.workflow.menus.menu_participation_engine import participate
-from interlock.workflow.package import files, packages, validators, workflow
+from interlock.workflow.package import files, packages, references, validators, workflow
 from interlock.workflow.package.packages import Invocation, Package
 
 LEVELS = (
@@ -140,7 +140,7 @@ def artifact(path: str, text: str) -> Json:
     if path == "-":
         return validators.check("workflow.md", text).as_dict()
     name = os.path.abspath(path).replace(os.sep, "/")
-    return validators.check(name, text, lambda reference: validators.leads_somewhere(path, reference, text)).as_dict()
+    return validators.check(name, text, lambda reference: references.leads_somewhere(path, reference, text)).as_dict()
 
 
 def _asked(text: str, package: Package | None) -> Invocation | Malformed | None:
@@ -163,7 +163,7 @@ def _checklist(path: str, values: Mapping[str, object]) -> str | None:
     if not isinstance(named, str) or not named.strip() or path == "-":
         return None
     beside = os.path.join(os.path.dirname(path), os.path.basename(named))
-    places = (*validators.places_of(path, named, values), beside)
+    places = (*references.places_of(path, named, values), beside)
     found = next((place for place in places if os.path.isfile(place)), None)
     if found is None:
         return None

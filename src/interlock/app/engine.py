@@ -15,8 +15,8 @@ from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.packages import Package as Package
 from interlock.workflow.package.packages import find as find_package
 from interlock.workflow.package.variables import is_set
-from interlock.workflow.party.rounds import under_way
-from interlock.workflow.preferences.preferences import understood as feedback_in
+from interlock.workflow.party.exits import under_way
+from interlock.workflow.preferences.explicit import understood as feedback_in
 from interlock.workflow.runs import chat_commands
 from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, ChatCommand
 from interlock.workflow.runs.commands import cancel, find, installed, led, say_turn, shown, take_up

@@ -284,7 +284,8 @@ class TeamRunner:
                 ending = None if self._baselines.outstanding() else registration.FINISHED
         await self._looked()
         self._baselines.begin_next(group, seen.current, over=ending is not None)
-        await self._park_the_waiting(ending)
+        if not self.stop.hard:  # Who is ended at once asks nothing any more, and leaves no question.
+            await self._park_the_waiting(ending)
         return None if self._occupied else ending
 
     async def _beat(self, worker: WorkerRecord | None) -> str | None:

@@ -24,6 +24,6 @@ The sixteen components of the specification, and where each stands:
     Post-Workflow Curator             memory.post_workflow_curator
 
 The controller carries out what `engine.reducer` decides; extensions are plug-ins with the hooks of `engine.context`.
-Whatever asks several agents about one thing (reviewers, validators, voices) does so through `panel`, which also holds
-the synchronization barrier of epic 6.
+Whatever asks several agents about one thing (reviewers, validators, voices) does so through `panel`, behind the
+synchronization barrier of epic 6 (`barrier`); what they answer is read by `answers`.
 """

@@ -39,6 +39,7 @@ from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.reviews.delivered import Delivered
 from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.reviews.pre_final_review import PreFinalReview
+from interlock.workflow.runs import knowledge as known
 from interlock.workflow.runs import opening
 from interlock.workflow.state.sprint_status_watcher import watched
 from interlock.workflow.stories import settling, spec
@@ -242,13 +243,13 @@ class WorkflowExecution(Execution):
     def _known(self, prepared: opening.Prepared) -> Knowledge:
         """What memory knows of this run; it is kept open until the end of it."""
         workspace, state = self._workspace, prepared.state
-        log = opening.degraded(workspace, prepared.task_id, state.workflow_id)
-        memory = opening.opened(self._open_memory, workspace, state, log)
+        log = known.degraded(workspace, prepared.task_id, state.workflow_id)
+        memory = known.opened(self._open_memory, workspace, state, log)
         if memory is not None:
             self._let_go = partial(
                 post_workflow_curator.let_go, workspace, opening.store_of(workspace), memory, state, log
             )
-        return opening.about(state, prepared.workflow, memory, log)
+        return known.about(state, prepared.workflow, memory, log)
 
 
 def _result(ending: Ending, seconds: float) -> Result:

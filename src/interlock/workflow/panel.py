@@ -3,38 +3,23 @@
 Reviewers of a change, validators of an artifact, voices of a discussion or of an ideation: each is a panel. Who is
 asked, and in which form they answer, is data of its caller. What comes of the answers is data here, a `PanelRule` for
 each kind of panel: how many must be heard, how their verdicts become one, how often and who is asked again. Starting
-them together, time limits, stopping the others, merging what they found and the barrier are here, once.
-
-Schema: each member answers with one JSON object, found in whatever stands around it. Agents wrap it in fences, say it
-twice, leave a comma too many, call fields by other names. The schemas are pydantic models whose fields take anything:
-what is not of a field's kind is its default, so that no answer is an error.
-
-Synchronization barrier (BMAD-6.2, FR47a, FR47b): results are handed in from tasks of the event loop (`hand_in`) or from
-threads (`deliver`); one lock, with a time limit, protects each of them. Whoever does not get it in time tries once more
-and then breaks the barrier, with `sync_timeout`: nobody goes on waiting, nothing more is taken, and no lock of ours
-stays held. The wait for all has a limit of its own, after which it is `barrier_timeout`. What was handed in before
-stays in either case. Results lie in a mapping that is replaced and never changed, so it can be read while somebody else
-holds the lock.
+them together, time limits, stopping the others and merging what they found are here, once.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import anyio
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from interlock.errors import InterlockError
-from interlock.model.json import Json
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.barrier import AGAIN, FIRST_PAUSE, BarrierResults, Barriers, SynchronizationBarrier, SyncTimeout
 from interlock.workflow.engine.examination import (
     BLOCKED,
     CAPACITY,
@@ -46,155 +31,6 @@ from interlock.workflow.engine.examination import (
     Finding,
 )
 from interlock.workflow.engine.ports import Superseded
-
-FIRST_PAUSE = 1.0  # seconds before an agent that failed is asked again; doubled each time
-AGAIN = frozenset(("failed", "timeout", "preempted"))
-"""The statuses of a report after which its agent is asked again."""
-
-LOCK_WAIT = 5.0  # seconds for one acquisition
-ACQUISITIONS = 2  # the first, and exactly one retry
-LOOK = 0.01  # seconds after which a task looks for the lock again
-SYNC_TIMEOUT, BARRIER_TIMEOUT = "sync_timeout", "barrier_timeout"
-
-Value = TypeVar("Value")
-
-
-class Mutex(Protocol):
-    """What `threading.Lock` can do, as far as we need it."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take it; False where it was not to be had (in `timeout` seconds)."""
-
-    def release(self) -> None:
-        """Give it back."""
-
-
-class SyncTimeout(Exception):
-    """The lock could not be had in time, twice; the barrier is broken."""
-
-
-@dataclass(frozen=True)
-class BarrierResults(Generic[Value]):
-    """What the barrier holds: the results in the order of its parties, those that are missing, and why it ended early
-    (`sync_timeout`, `barrier_timeout`), null where all are there."""
-
-    results: Mapping[str, Value]
-    missing: tuple[str, ...] = ()
-    error: str | None = None
-
-
-@dataclass
-class SynchronizationBarrier(Generic[Value]):
-    """For one gathering of `parties`, whose order is that of the results. `lock_wait` is in seconds."""
-
-    parties: Sequence[str]
-    lock_wait: float = LOCK_WAIT
-    lock: Mutex = field(default_factory=threading.Lock)
-    _results: Mapping[str, Value] = field(default_factory=dict)
-    _error: str | None = None
-    _closed: bool = False
-    _over: threading.Event = field(default_factory=threading.Event)
-    _wakers: list[Callable[[], object]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if not self.parties:
-            self._over.set()
-
-    def deliver(self, party: str, value: Value) -> bool:
-        """Hand a result in from a thread, which waits for the lock; False where it came too late, or for the second
-        time, and is not taken.
-
-        Raises:
-            SyncTimeout: the lock was not to be had; the barrier is broken.
-            ValueError: it waits for no such party.
-        """
-        self._require(party)
-        for _ in range(ACQUISITIONS):
-            if self.lock.acquire(timeout=self.lock_wait):
-                return self._put(party, value)
-        raise self._broken(party)
-
-    async def hand_in(self, party: str, value: Value) -> bool:
-        """The same from a task, which never blocks the loop.
-
-        Raises:
-            SyncTimeout, ValueError: as `deliver`.
-        """
-        self._require(party)
-        for _ in range(ACQUISITIONS):
-            if await self._acquired():
-                return self._put(party, value)
-        raise self._broken(party)
-
-    async def wait(self, seconds: float) -> BarrierResults[Value]:
-        """All results, as soon as they are there or the barrier is broken, but after `seconds` at the latest. It is
-        over then: what comes later is not taken."""
-        over, loop = anyio.Event(), asyncio.get_running_loop()
-        self._wakers.append(lambda: loop.call_soon_threadsafe(over.set))
-        # Whoever ends the barrier says so first and wakes then: looked at after the registration, nothing is missed.
-        if not self._over.is_set():
-            with anyio.move_on_after(seconds):
-                await over.wait()
-        self._wakers.clear()
-        if not self._over.is_set():
-            self._error = self._error or BARRIER_TIMEOUT
-        return await self._close()
-
-    async def _close(self) -> BarrierResults[Value]:
-        """No more results, from one moment on: the lock is taken for it where it is to be had."""
-        held = self._error != SYNC_TIMEOUT and await self._acquired()
-        try:
-            self._closed = True
-            taken = self._results
-        finally:
-            if held:
-                self.lock.release()
-        results = {party: taken[party] for party in self.parties if party in taken}
-        missing = tuple(party for party in self.parties if party not in taken)
-        # The last one may have come in at the very end of the wait.
-        return BarrierResults(results, missing, self._error if missing else None)
-
-    async def _acquired(self) -> bool:
-        """Whether the lock could be had in its time."""
-        latest = anyio.current_time() + self.lock_wait
-        while not self.lock.acquire(blocking=False):
-            if anyio.current_time() >= latest:
-                return False
-            await anyio.sleep(LOOK)
-        return True
-
-    def _put(self, party: str, value: Value) -> bool:
-        """Keep a result; the lock is held, and given back whatever happens."""
-        try:
-            if self._closed or self._error or party in self._results:
-                return False
-            self._results = {**self._results, party: value}
-            whole = len(self._results) == len(self.parties)
-        finally:
-            self.lock.release()
-        if whole:
-            self._end()
-        return True
-
-    def _broken(self, party: str) -> SyncTimeout:
-        self._error = SYNC_TIMEOUT
-        self._end()
-        return SyncTimeout(f"{SYNC_TIMEOUT}: the result of {party} could not be handed in")
-
-    def _end(self) -> None:
-        self._over.set()
-        for wake in tuple(self._wakers):
-            try:
-                wake()
-            except RuntimeError:  # The loop that waited is closed: nobody waits any more.
-                continue
-
-    def _require(self, party: str) -> None:
-        if party not in self.parties:
-            raise ValueError(f"the barrier waits for {', '.join(self.parties)}, not for {party}")
-
-
-Barriers = Callable[[Sequence[str]], SynchronizationBarrier[Report]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,73 +251,3 @@ async def ask(
         raise lost[0]
     assert gathered is not None
     return PanelReports({int(place): report for place, report in gathered.results.items()}, gathered.error)
-
-
-OPENER = re.compile(r"\{(?=\s*\")")
-TRAILING = re.compile(r",(?=\s*[}\]])")
-ATTEMPTS = 2000  # braces that begin no object; an answer with more of them is not JSON
-LONGEST = 2000  # characters of a field
-
-_DECODER = json.JSONDecoder(strict=False)
-
-
-def objects(text: str, names: Iterable[str]) -> Iterator[tuple[int, Json]]:
-    """(place, object) of each JSON object in the text that has one of these fields, or holds one that has."""
-    wanted, end = frozenset(names), 0
-    forgiven = TRAILING.sub(" ", text)  # of the same length: places stay what they are
-    for opener in list(OPENER.finditer(text))[-ATTEMPTS:]:
-        if opener.start() < end:
-            continue
-        for attempt in (text, forgiven):
-            try:
-                value, end = _DECODER.raw_decode(attempt, opener.start())
-            except (ValueError, RecursionError):
-                continue
-            found = (one for one in (value, *value.values()) if isinstance(one, dict) and wanted & one.keys())
-            yield from ((opener.start(), one) for one in found)
-            break
-
-
-def text_of(value: object) -> str:
-    """A field's text on one line; "" for what is none."""
-    return " ".join(str(value).split())[:LONGEST] if isinstance(value, (str, int, float)) else ""
-
-
-def tables_of(value: object) -> list[Any]:
-    """The objects of a list; a plain text in it is an object's title."""
-    listed = value if isinstance(value, list) else []
-    return [one if isinstance(one, dict) else {"title": one} for one in listed if isinstance(one, (dict, str))]
-
-
-def percent_of(value: object) -> float | None:
-    """0 to 100; a fraction of one is meant as such. None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = float(value.strip().rstrip("%"))
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if isinstance(value, float) and 0 < value <= 1:
-        value *= 100
-    return round(float(value), 1) if 0 <= value <= 100 else None
-
-
-def plain(word: str) -> str:
-    """A word as it is compared: its letters in lower case."""
-    return re.sub(r"[^a-z]+", " ", word.casefold()).strip()
-
-
-Text = Annotated[str, BeforeValidator(text_of)]
-Percent = Annotated[float | None, BeforeValidator(percent_of)]
-
-
-def called(*names: str, default: Any = "") -> Any:
-    """A field of an answer, by any of the names that agents give it."""
-    return Field(default, validation_alias=AliasChoices(*names))
-
-
-class AnswerModel(BaseModel):
-    """An answer, or a part of one; fields of other names are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)

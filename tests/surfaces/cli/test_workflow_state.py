@@ -10,10 +10,10 @@ import pytest
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
 from interlock.wiring import connect
-from interlock.workflow.agents.assignment import SubagentRecord
+from interlock.workflow.agents.records import SubagentRecord
 from interlock.workflow.state import step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, RunPlan, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from tests.surfaces.cli.conftest import Interlock
 from tests.workflow.stage import SKILL as PLAN

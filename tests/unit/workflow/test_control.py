@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.engine import adaptive_settings, loop_back_handler
-from interlock.workflow.engine.adaptive_settings import DoneOperation, adapt
+from interlock.workflow.engine import checkpoint_pace, stalls
+from interlock.workflow.engine.adaptive_settings import adapt
+from interlock.workflow.engine.checkpoint_pace import DoneOperation
 from interlock.workflow.engine.confidence_calculator import PRIORITIES, ConfidenceThresholds, calculate
-from interlock.workflow.engine.loop_back_handler import Visits
+from interlock.workflow.engine.stalls import Visits
 from interlock.workflow.party.party_mode_driver import EXIT_WORDS, exit_word
 
 SIGNALS = st.dictionaries(st.sampled_from(sorted(PRIORITIES)), st.none() | st.floats(0, 100), max_size=5)
@@ -61,30 +62,26 @@ def test_a_workflow_may_have_its_own_classes() -> None:
 
 
 def test_equal_outputs_are_a_stall_whatever_the_clock_said() -> None:
-    one = loop_back_handler.output_hash("\x1b[31m2 failed\x1b[0m in 0.31s at 2026-01-08T10:00:00Z")
-    other = loop_back_handler.output_hash("2  failed in 1.2s at 2026-01-09T11:30:00Z\n")
-    assert loop_back_handler.is_stalled(one, other) and len(one) == 64
-    hashes = [loop_back_handler.output_hash(f"nothing changed since {at}") for at in ("3f2a91c0de", "0b7c55e1aa")]
+    one = stalls.output_hash("\x1b[31m2 failed\x1b[0m in 0.31s at 2026-01-08T10:00:00Z")
+    other = stalls.output_hash("2  failed in 1.2s at 2026-01-09T11:30:00Z\n")
+    assert stalls.is_stalled(one, other) and len(one) == 64
+    hashes = [stalls.output_hash(f"nothing changed since {at}") for at in ("3f2a91c0de", "0b7c55e1aa")]
     assert hashes[0] == hashes[1], "what varies with each try is no other failure"
-    assert not loop_back_handler.is_stalled(
-        one, loop_back_handler.output_hash("3 failed in 0.31s")
-    ) and not loop_back_handler.is_stalled(None, one)
+    assert not stalls.is_stalled(one, stalls.output_hash("3 failed in 0.31s")) and not stalls.is_stalled(None, one)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6), st.randoms())
 def test_a_set_of_issues_has_one_hash_in_any_order(issues: list[str], random: object) -> None:
     shuffled = [*issues, issues[0]]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert loop_back_handler.issue_hash(issues) == loop_back_handler.issue_hash(shuffled)
-    assert loop_back_handler.validation_hash("one output", issues) == loop_back_handler.validation_hash(
-        "another", issues
-    )
+    assert stalls.issue_hash(issues) == stalls.issue_hash(shuffled)
+    assert stalls.validation_hash("one output", issues) == stalls.validation_hash("another", issues)
 
 
 def test_a_stall_is_retried_then_given_to_party_mode_once_then_to_a_human() -> None:
-    assert loop_back_handler.stall_response(1, "h") == "retry_with_memory"
-    assert loop_back_handler.stall_response(2, "h") == "party_mode"
-    assert loop_back_handler.stall_response(3, "h", frozenset({"h"})) == "escalate"
+    assert stalls.stall_response(1, "h") == "retry_with_memory"
+    assert stalls.stall_response(2, "h") == "party_mode"
+    assert stalls.stall_response(3, "h", frozenset({"h"})) == "escalate"
 
 
 def test_the_fifth_visit_of_a_state_is_a_loop_and_a_reply_starts_anew() -> None:
@@ -98,13 +95,13 @@ def test_the_fifth_visit_of_a_state_is_a_loop_and_a_reply_starts_anew() -> None:
 
 
 def test_batches_by_tier() -> None:
-    sizes = [adaptive_settings.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
+    sizes = [checkpoint_pace.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
     assert sizes == [None, None, 5, 3, 1, 5]
     done = ["step 0", "step 1", "step 2"]
-    assert [adaptive_settings.is_full(done[:number], 3) for number in (1, 2, 3)] == [False, False, True]
-    assert not adaptive_settings.is_full(done, 2) and not adaptive_settings.is_full(done, 0)
-    assert adaptive_settings.is_full(done, 0, size=2)
-    assert adaptive_settings.summary(done) == "3 steps done: step 0, step 1, step 2."
+    assert [checkpoint_pace.is_full(done[:number], 3) for number in (1, 2, 3)] == [False, False, True]
+    assert not checkpoint_pace.is_full(done, 2) and not checkpoint_pace.is_full(done, 0)
+    assert checkpoint_pace.is_full(done, 0, size=2)
+    assert checkpoint_pace.summary(done) == "3 steps done: step 0, step 1, step 2."
 
 
 @pytest.mark.parametrize(
@@ -114,7 +111,7 @@ def test_batches_by_tier() -> None:
 )  # fmt: skip
 def test_a_checkpoint_shows_more_the_less_sure_it_is(confidence: float, kind: str, explicit: bool) -> None:
     done = [DoneOperation("Chose C", "the step's way on", decision=True), DoneOperation("Saved it", "prd.md")]
-    shown = adaptive_settings.present(confidence, "Step 3 done", done)
+    shown = checkpoint_pace.present(confidence, "Step 3 done", done)
     assert (shown.format, shown.explicit_approval) == (kind, explicit)
     assert shown.details == "1. Chose C: the step's way on\n2. Saved it: prd.md"  # whatever the format
     if kind == "minimal":

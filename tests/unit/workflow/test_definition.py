@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.package import files, packages, step
-from interlock.workflow.package import step as instructions
-from interlock.workflow.package import step as next_step
+from interlock.workflow.package import files, next_steps, packages, step, tagged_steps
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.variables import Variables, looked_up
@@ -143,7 +141,7 @@ def steps(*texts: tuple[str, str]) -> dict[str, list[str]]:
     for path, text in texts:
         one = step.of_file(path, files.read(text))
         known = variables({"workflow_path": "{project-root}/gone", **one.settings})
-        ways = next_step.next_steps(one, known, paths, lambda path: path in paths)
+        ways = next_steps.next_steps(one, known, paths, lambda path: path in paths)
         follow[path] = [way.path for way in ways]
     return follow
 
@@ -173,7 +171,7 @@ def test_steps_within_instructions_are_found_though_they_are_no_xml() -> None:
         '<workflow>\n<step n="1" goal="Find > it" tag=\'x\'>\n<ask>Which & what?</ask>\n<check if="a < b">\n</step>\n'
         '<step n="2" goal="Save" optional="true"><template-output>summary</template-output>\n<step n="2" if="x">'
     )
-    found = instructions.steps_of(text, "i.md")
+    found = tagged_steps.steps_of(text, "i.md")
     assert [(one.id, one.title, one.line, one.optional) for one in found] == [
         (1, "Find > it", 2, False),
         (2, "Save", 6, True),
@@ -184,7 +182,7 @@ def test_steps_within_instructions_are_found_though_they_are_no_xml() -> None:
 
 @given(st.text(alphabet=st.sampled_from("<>step n=\"1'/ask\n#2.:"), max_size=200))
 def test_no_text_breaks_the_instructions(text: str) -> None:
-    for one in [*instructions.steps_of(text, "x"), *instructions.sections_of(text, "x")]:
+    for one in [*tagged_steps.steps_of(text, "x"), *tagged_steps.sections_of(text, "x")]:
         assert one.id is not None
 
 

@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 
 from interlock.workflow.entry import verdicts
 from interlock.workflow.entry.cross_reference_validator import compare, referenced
+from interlock.workflow.entry.custom_pattern import CustomPattern, InvalidPattern, register
 from interlock.workflow.entry.project_type import Survey, classify, ignored, rules, survey
 from interlock.workflow.entry.tier_suggester import KEYWORDS, adjusted, from_levels, suggest
-from interlock.workflow.entry.validation_type_detector import (
-    CustomPattern,
-    InvalidPattern,
-    ValidationType,
-    detect,
-    judge,
-    register,
-)
+from interlock.workflow.entry.validation_type_detector import ValidationType, detect, judge
 from interlock.workflow.entry.workflow_entry_wrapper import TYPES
 from interlock.workflow.entry.workflow_entry_wrapper import detect as invoked
 from interlock.workflow.markdown import code_spans

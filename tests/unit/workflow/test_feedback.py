@@ -9,17 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.workflow.menus.detection import detect
-from interlock.workflow.menus.menu_participation_engine import (
-    AUTOMATIC,
-    HUMAN,
-    RECOMMENDED,
-    Selection,
-    Situation,
-    select,
-)
 from interlock.workflow.menus.options import Option
-from interlock.workflow.preferences import preferences
-from interlock.workflow.preferences.preferences import (
+from interlock.workflow.menus.selection import AUTOMATIC, HUMAN, RECOMMENDED, Selection, Situation, select
+from interlock.workflow.preferences import explicit as words
+from interlock.workflow.preferences import implicit
+from interlock.workflow.preferences.explicit import understood
+from interlock.workflow.preferences.patterns import (
     EXPLICIT,
     IMPLICIT,
     NEGATIVE,
@@ -30,11 +25,10 @@ from interlock.workflow.preferences.preferences import (
     Forgotten,
     Learned,
     Pattern,
-    Preferences,
     menu_situation,
     plain,
-    understood,
 )
+from interlock.workflow.preferences.preferences import Preferences
 
 SKILL, STEP = "/bmad:bmm:workflows:make-plan", "step-01-part.md#1"
 WAYS = "What next?\n\n[S] Start building now\n[B] Begin with tests\n\nPlease select an option:"
@@ -48,7 +42,7 @@ def pattern(label: str = LABELS[0], situation: str = SITUATION) -> Pattern:
 
 
 def chose(label: str, at: str, recommended: str | None = LABELS[0]) -> Choice:
-    type = preferences.decision_type(recommended) if recommended else ""
+    type = implicit.decision_type(recommended) if recommended else ""
     offered = tuple(plain(one) for one in LABELS)
     return Choice(SKILL, STEP, SITUATION, plain(label), offered, plain(recommended) if recommended else None, type, at)
 
@@ -105,23 +99,23 @@ def test_feedback_is_about_the_last_thing_the_engine_decided_by_itself_and_says_
         {"kind": "next_step", "by": "engine"},
         {"kind": "menu", "by": "human", "pattern": pattern(LABELS[1]).as_dict()},
     ]
-    found = preferences.feedback(said, decisions, "1")
+    found = words.feedback(said, decisions, "1")
     assert found is not None and found.pattern == pattern()
-    noted = preferences.noted(found)
+    noted = words.noted(found)
     assert noted == "Noted: at Step 1: Part 1 I will not choose [S] Start building now again."
-    assert preferences.feedback(said, decisions[1:], "1") is None, "there is nothing it could be about"
+    assert words.feedback(said, decisions[1:], "1") is None, "there is nothing it could be about"
 
 
 @pytest.mark.req("BMAD-7.9.1", "BMAD-FR65")
 def test_a_correction_is_against_what_was_chosen_and_for_what_was_chosen_instead() -> None:
-    found = preferences.corrected(pattern(), pattern(LABELS[1]), "1")
+    found = implicit.corrected(pattern(), pattern(LABELS[1]), "1")
     assert found is not None
     assert [(one.kind, one.source, one.pattern.choice if one.pattern else "") for one in found] == [
         (NEGATIVE, IMPLICIT, plain(LABELS[0])),
         (POSITIVE, IMPLICIT, plain(LABELS[1])),
     ]
-    assert preferences.corrected(pattern(), pattern(), "1") is None
-    assert preferences.corrected(pattern(), pattern(situation="menu:other"), "1") is None
+    assert implicit.corrected(pattern(), pattern(), "1") is None
+    assert implicit.corrected(pattern(), pattern(situation="menu:other"), "1") is None
 
 
 def decided(by: str = "engine", at: str = "2", kind: str = "menu", label: str = LABELS[0], **more: Any) -> Any:
@@ -145,15 +139,15 @@ def decided(by: str = "engine", at: str = "2", kind: str = "menu", label: str = 
     ],
 )
 def test_only_what_follows_at_once_corrects(decisions: list[Any], rollbacks: list[Any], corrects: bool) -> None:
-    assert (preferences.automatic_before(decisions, rollbacks, SITUATION) is not None) == corrects
+    assert (implicit.automatic_before(decisions, rollbacks, SITUATION) is not None) == corrects
 
 
 def test_what_was_chosen_long_before_a_rollback_was_not_taken_back_by_it() -> None:
     back = [{"at": "5", "kind": "rollback"}]
-    assert preferences.taken_back([decided()], back, SITUATION)
-    assert not preferences.taken_back([decided(), decided(at="3", situation="menu:other")], back, SITUATION)
-    assert not preferences.taken_back([decided(), decided(by="human", at="6")], back, SITUATION)
-    assert not preferences.taken_back([decided(at="7")], back, SITUATION)
+    assert implicit.taken_back([decided()], back, SITUATION)
+    assert not implicit.taken_back([decided(), decided(at="3", situation="menu:other")], back, SITUATION)
+    assert not implicit.taken_back([decided(), decided(by="human", at="6")], back, SITUATION)
+    assert not implicit.taken_back([decided(at="7")], back, SITUATION)
 
 
 @pytest.mark.req("BMAD-7.9.2")
@@ -176,7 +170,7 @@ def test_five_recommendations_taken_as_they_were_raise_the_confidence_of_their_k
     label = {"S": LABELS[0], "B": LABELS[1]}
     choices = tuple(chose(label[one], str(n)) for n, one in enumerate(chosen))
     found = Preferences(Learned(choices=choices))
-    type = preferences.decision_type(LABELS[0])
+    type = implicit.decision_type(LABELS[0])
     assert found.confidence_threshold(SKILL, type) == threshold
     assert found.confidence_threshold("/another", type) == 60
     assert found.confidence_threshold(SKILL, "menu:fix") == 60

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.menus import recognition as shapes
+from interlock.workflow.menus import forms
 from interlock.workflow.menus.detection import THRESHOLD, detect
 from interlock.workflow.menus.step_menus import menus_of, same, way_on, ways_on
 
@@ -30,35 +30,35 @@ x. Proceed / No Further Actions"""
 @pytest.mark.parametrize(
     ("text", "form", "keys"),
     [
-        (APC, shapes.APC, "A P C"),
-        ("**Select:** [A] Advanced Elicitation [F] Fix Findings [P] Party Mode [C] Continue", shapes.APC, "A F P C"),
-        ("[A] Advanced Elicitation [P] Party Mode [X] Exit Workflow", shapes.APC, "A P X"),
-        ("**Select an Option:**\n[A] Dive deeper\n[P] Party Mode - others\n[C] Continue - save", shapes.APC, "A P C"),
-        ("[a] Advanced Elicitation  [c] Continue  [p] Party Mode", shapes.APC, "a c p"),
-        ("[C] Continue to next step", shapes.LONE, "C"),
-        ("Are you ready to [C] Continue to Discovery?", shapes.LONE, "C"),
-        ("**Confirm the Requirements are complete and correct to [C] continue:**", shapes.LONE, "C"),
-        ("[E] Exit Party Mode - End the collaborative session", shapes.PARTY, "E"),
-        ("Please select: [C]reate / [E]dit / [V]alidate", shapes.LETTERED, "C E V"),
-        ("**[C]reate** - new\n**[E]dit** - old\n**[V]alidate** - check", shapes.UNKNOWN, "C E V"),
-        ("**Creation Complete!** [T] Test Workflow [M] Make Adjustments [D] Get Help", shapes.LETTERED, "T M D"),
-        ("**[t] Plan first** - spec\n**[e] Execute directly** - now", shapes.UNKNOWN, "t e"),
-        ("Options: Approve [a], Edit [e], Skip [s]", shapes.LETTERED, "a e s"),
-        ("Review complete proposal. Continue [c] or Edit [e]?", shapes.UNKNOWN, "c e"),
-        ("Continue to next step? (y/n/edit)", shapes.YES_NO, "y n edit"),
-        ("Use it as the foundation? (recommended) [y/n]", shapes.YES_NO, "y n"),
-        ("Continue in standalone mode or exit? (continue/exit)", shapes.YES_NO, "continue exit"),
-        ("What next?\n1. Fix it\n2. Leave it\n\nChoose [1], [2], or say what:", shapes.NUMBERED, "1 2"),
-        ("1. **Express** - I know\n2. **Guided** - show me\n\nChoice [1 or 2]:", shapes.NUMBERED, "1 2"),
-        ("Which approach?\n1) One\n2) Two\n3) Three", shapes.NUMBERED, "1 2 3"),
-        ("**Ready?**\n[1] Browse\n[2] Random\n[3) Extend Session\n\nWhich one? (Enter 1-3)", shapes.NUMBERED, "1 2 3"),
-        (ELICITATION, shapes.ELICITATION, "1 2 3 4 5 r a x"),
-        ("\x1b[1m[C]\x1b[0m Continue", shapes.LONE, "C"),
-        ("- [A] Again\n- [X] Exit\n", shapes.UNKNOWN, "A X"),
-        ("1. **[A]** Again\n2. **[C]** Continue\n\nWhich one?", shapes.LETTERED, "A C"),
-        ("Choose: `[A]` Again `[C]` Continue", shapes.LETTERED, "A C"),
-        ("| Key | Option |\n|---|---|\n| [A] | Advanced Elicitation |\n| [C] | Continue |", shapes.APC, "A C"),
-        (f"> a quotation\n{APC}", shapes.APC, "A P C"),
+        (APC, forms.APC, "A P C"),
+        ("**Select:** [A] Advanced Elicitation [F] Fix Findings [P] Party Mode [C] Continue", forms.APC, "A F P C"),
+        ("[A] Advanced Elicitation [P] Party Mode [X] Exit Workflow", forms.APC, "A P X"),
+        ("**Select an Option:**\n[A] Dive deeper\n[P] Party Mode - others\n[C] Continue - save", forms.APC, "A P C"),
+        ("[a] Advanced Elicitation  [c] Continue  [p] Party Mode", forms.APC, "a c p"),
+        ("[C] Continue to next step", forms.LONE, "C"),
+        ("Are you ready to [C] Continue to Discovery?", forms.LONE, "C"),
+        ("**Confirm the Requirements are complete and correct to [C] continue:**", forms.LONE, "C"),
+        ("[E] Exit Party Mode - End the collaborative session", forms.PARTY, "E"),
+        ("Please select: [C]reate / [E]dit / [V]alidate", forms.LETTERED, "C E V"),
+        ("**[C]reate** - new\n**[E]dit** - old\n**[V]alidate** - check", forms.UNKNOWN, "C E V"),
+        ("**Creation Complete!** [T] Test Workflow [M] Make Adjustments [D] Get Help", forms.LETTERED, "T M D"),
+        ("**[t] Plan first** - spec\n**[e] Execute directly** - now", forms.UNKNOWN, "t e"),
+        ("Options: Approve [a], Edit [e], Skip [s]", forms.LETTERED, "a e s"),
+        ("Review complete proposal. Continue [c] or Edit [e]?", forms.UNKNOWN, "c e"),
+        ("Continue to next step? (y/n/edit)", forms.YES_NO, "y n edit"),
+        ("Use it as the foundation? (recommended) [y/n]", forms.YES_NO, "y n"),
+        ("Continue in standalone mode or exit? (continue/exit)", forms.YES_NO, "continue exit"),
+        ("What next?\n1. Fix it\n2. Leave it\n\nChoose [1], [2], or say what:", forms.NUMBERED, "1 2"),
+        ("1. **Express** - I know\n2. **Guided** - show me\n\nChoice [1 or 2]:", forms.NUMBERED, "1 2"),
+        ("Which approach?\n1) One\n2) Two\n3) Three", forms.NUMBERED, "1 2 3"),
+        ("**Ready?**\n[1] Browse\n[2] Random\n[3) Extend Session\n\nWhich one? (Enter 1-3)", forms.NUMBERED, "1 2 3"),
+        (ELICITATION, forms.ELICITATION, "1 2 3 4 5 r a x"),
+        ("\x1b[1m[C]\x1b[0m Continue", forms.LONE, "C"),
+        ("- [A] Again\n- [X] Exit\n", forms.UNKNOWN, "A X"),
+        ("1. **[A]** Again\n2. **[C]** Continue\n\nWhich one?", forms.LETTERED, "A C"),
+        ("Choose: `[A]` Again `[C]` Continue", forms.LETTERED, "A C"),
+        ("| Key | Option |\n|---|---|\n| [A] | Advanced Elicitation |\n| [C] | Continue |", forms.APC, "A C"),
+        (f"> a quotation\n{APC}", forms.APC, "A P C"),
     ],
 )  # fmt: skip
 def test_the_shapes_of_real_menus(text: str, form: str, keys: str) -> None:

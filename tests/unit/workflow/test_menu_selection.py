@@ -8,24 +8,14 @@ from hypothesis import strategies as st
 
 from interlock.model.json import Json
 from interlock.workflow.engine.menus import KeptSelection, with_selection
-from interlock.workflow.menus import menu_participation_engine, options
+from interlock.workflow.menus import escalation, meanings
 from interlock.workflow.menus.detection import detect
-from interlock.workflow.menus.menu_participation_engine import (
-    ADVANCED_ELICITATION,
-    AUTOMATIC,
-    CONTINUE,
-    HUMAN,
-    PARTY_MODE,
-    RECOMMENDED,
-    BmbResult,
-    Selection,
-    Situation,
-    participate,
-    select,
-)
-from interlock.workflow.menus.recognition import DEEPEST, belongs_to
-from interlock.workflow.menus.recognition import IN_ELICITATION as ELICITATION
-from interlock.workflow.menus.recognition import IN_PARTY as PARTY
+from interlock.workflow.menus.escalation import ADVANCED_ELICITATION, CONTINUE, PARTY_MODE, BmbResult
+from interlock.workflow.menus.forms import DEEPEST, belongs_to
+from interlock.workflow.menus.forms import IN_ELICITATION as ELICITATION
+from interlock.workflow.menus.forms import IN_PARTY as PARTY
+from interlock.workflow.menus.menu_participation_engine import participate
+from interlock.workflow.menus.selection import AUTOMATIC, HUMAN, RECOMMENDED, Selection, Situation, select
 from tests.unit.workflow.test_menu_detection import APC, STEP
 from tests.unit.workflow.test_menu_detection import ELICITATION as METHODS
 
@@ -41,30 +31,30 @@ def answer(text: str, situation: Situation = WRITTEN, step: str = "") -> Selecti
 @pytest.mark.parametrize(
     ("label", "meaning"),
     [
-        ("Continue", options.CONTINUE),
-        ("Continue - Save this and move to Scoping (Step 8 of 11)", options.CONTINUE),
-        ("Yes, Continue to Discovery", options.CONTINUE),
-        ("Proceed / No Further Actions", options.CONTINUE),
-        ("Yes, Begin Validation", options.WAY_ON),
-        ("Complete Research - Save final document", options.WAY_ON),
-        ("Advanced Elicitation", options.ELICITATION),
-        ("Party Mode - others", options.PARTY),
-        ("Exit Party Mode", options.EXIT),
-        ("Exit", options.EXIT),
-        ("Manual Review", options.EDIT),
-        ("Clarify", options.EDIT),
-        ("Create", options.OTHER),
-        ("Accept", options.ACCEPT),
-        ("Start over (will overwrite existing work)", options.DESTRUCTIVE),
-        ("Continue (will delete the old one)", options.DESTRUCTIVE),
-        ("Apply Automated Fixes", options.DESTRUCTIVE),
-        ("Fix Findings", options.FIX),
-        ("Begin Development (not recommended - fresh context better)", options.OTHER),
-        ("List All", options.HELP),
+        ("Continue", meanings.CONTINUE),
+        ("Continue - Save this and move to Scoping (Step 8 of 11)", meanings.CONTINUE),
+        ("Yes, Continue to Discovery", meanings.CONTINUE),
+        ("Proceed / No Further Actions", meanings.CONTINUE),
+        ("Yes, Begin Validation", meanings.WAY_ON),
+        ("Complete Research - Save final document", meanings.WAY_ON),
+        ("Advanced Elicitation", meanings.ELICITATION),
+        ("Party Mode - others", meanings.PARTY),
+        ("Exit Party Mode", meanings.EXIT),
+        ("Exit", meanings.EXIT),
+        ("Manual Review", meanings.EDIT),
+        ("Clarify", meanings.EDIT),
+        ("Create", meanings.OTHER),
+        ("Accept", meanings.ACCEPT),
+        ("Start over (will overwrite existing work)", meanings.DESTRUCTIVE),
+        ("Continue (will delete the old one)", meanings.DESTRUCTIVE),
+        ("Apply Automated Fixes", meanings.DESTRUCTIVE),
+        ("Fix Findings", meanings.FIX),
+        ("Begin Development (not recommended - fresh context better)", meanings.OTHER),
+        ("List All", meanings.HELP),
     ],
 )
 def test_a_label_says_what_it_means(label: str, meaning: str) -> None:
-    assert options.meaning(label) == meaning
+    assert meanings.meaning(label) == meaning
 
 
 def test_one_continue_with_its_output_there_is_answered() -> None:
@@ -148,7 +138,7 @@ def test_a_menu_that_was_detected_with_less_than_80_is_only_recommended() -> Non
     ],
 )
 def test_the_builders_thresholds(result: BmbResult, asked: str) -> None:
-    assert menu_participation_engine.escalation(result) == asked
+    assert escalation.escalation(result) == asked
     key = {PARTY_MODE: "P", ADVANCED_ELICITATION: "A", CONTINUE: "C"}[asked]
     found = answer(APC, Situation(output_exists=True, escalation=asked))
     assert (found.mode, found.option and found.option.key) == (AUTOMATIC, key)
@@ -156,7 +146,7 @@ def test_the_builders_thresholds(result: BmbResult, asked: str) -> None:
 
 def test_a_report_of_the_builder_is_read() -> None:
     report = "**Compliance Score:** 64% based on template adherence\n**Critical Issues:** 4\n**Major Issues:** 2\n"
-    assert menu_participation_engine.read(report) == BmbResult(4, 2, 64.0)
+    assert escalation.read(report) == BmbResult(4, 2, 64.0)
 
 
 def test_elicitation_takes_one_method_and_then_leaves_by_x() -> None:

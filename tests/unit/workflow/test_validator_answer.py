@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.package.validators import Issue
+from interlock.workflow.package.compliance import Issue
 from interlock.workflow.reviews import validator_answer
 from interlock.workflow.reviews.validator_answer import ValidatorResult, counted, read
 

@@ -25,35 +25,13 @@ from interlock.agents.session import Agent, AgentSession, Opening, Permission, T
 from interlock.errors import AgentError, NoCapacity, StorageError
 from interlock.processes.groups import nested
 from interlock.processes.output import Output
-from interlock.workflow.agents import assignment as model_selection
-from interlock.workflow.agents.assignment import (
-    CLASSES,
-    CODE_REVIEW,
-    INTERRUPTED,
-    WORKING,
-    Assignment,
-    Model,
-    Report,
-    SubagentRecord,
-    SubagentRegistry,
-    class_of,
-    input_of,
-    route,
-)
-from interlock.workflow.agents.pool import (
-    AGENT_TIMEOUT,
-    PREEMPTED,
-    TIME_LIMIT,
-    WRITES,
-    Limits,
-    Seat,
-    Stopped,
-    SubagentPool,
-    Ticket,
-    Watch,
-    paused,
-    prompted,
-)
+from interlock.workflow.agents import models as classes
+from interlock.workflow.agents.assignment import CODE_REVIEW, Assignment, Report
+from interlock.workflow.agents.models import CLASSES, Model, class_of
+from interlock.workflow.agents.records import INTERRUPTED, WORKING, SubagentRecord, SubagentRegistry, input_of
+from interlock.workflow.agents.roles import route
+from interlock.workflow.agents.seats import PREEMPTED, Seat, Stopped, SubagentPool, Ticket
+from interlock.workflow.agents.watch import AGENT_TIMEOUT, TIME_LIMIT, WRITES, Limits, Watch, paused, prompted
 from interlock.workflow.markdown import history
 
 
@@ -431,7 +409,7 @@ class SubagentDispatcher:
         own_class = class_of(own, program.models)
         caps = [one for one in (self._max_model, terms.max_model, own_class) if one in CLASSES]
         cap = min(caps, key=CLASSES.index, default=None)
-        found = model_selection.select(assignment.kind, assignment.complexity, terms.tier, cap, program.models)
+        found = classes.select(assignment.kind, assignment.complexity, terms.tier, cap, program.models)
         named = own if own is not None and own_class in (None, found.cls) else found.name or own
         return Model(found.cls, found.why, found.wanted, named)
 

@@ -17,7 +17,7 @@ import anyio
 
 from interlock.errors import AgentError
 from interlock.model.json import Json
-from interlock.workflow.engine import effects, steps
+from interlock.workflow.engine import documents, effects
 from interlock.workflow.engine.context import Binding, Draft, Hooks, Postponed, RunContext
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.engine.questions import kind_of
@@ -201,8 +201,10 @@ class AutomationController:
             if ended.heard.stop == "end":
                 run.hooks.records.told(run.state)
             run.hooks.halted()
-        written = [path for path in (steps.relative(run.root, one) for one in ended.written) if path]
-        await run.checkpoints.wrote(run.state, list(dict.fromkeys([*steps.existing(run.root, run.outputs), *written])))
+        written = [path for path in (documents.relative(run.root, one) for one in ended.written) if path]
+        await run.checkpoints.wrote(
+            run.state, list(dict.fromkeys([*documents.existing(run.root, run.outputs), *written]))
+        )
         return effects.TurnEnded(ended.heard, ended.timeout, ended.written, ended.ran, left, run.pool.agent_session)
 
     async def _reattach(self) -> effects.Reattached:

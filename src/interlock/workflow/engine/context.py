@@ -17,18 +17,19 @@ import anyio
 
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
-from interlock.workflow.agents.pool import AgentPool, Ended, Heard, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.engine import machine, questions, steps
+from interlock.workflow.agents.watch import Ended, Heard, Limits
+from interlock.workflow.engine import documents, machine, questions, steps
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
 from interlock.workflow.engine.decision_log import EVENT, Decision
 from interlock.workflow.engine.effects import Effect, Ending, KeepCheckpoint, Pending, PromptReady, Save, StepReady
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, Superseded
 from interlock.workflow.engine.turn_interpreter import Reading
-from interlock.workflow.menus.menu_participation_engine import Situation
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.menus.selection import Situation
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
@@ -360,7 +361,7 @@ class Draft:
         """The documents of the step at hand."""
         step, values = self.step, self.state.plan.values
         key = "outputs", step.path, step.line, *values.items()
-        return list(self.found(key, lambda: steps.outputs(self.workflow, step, values)))
+        return list(self.found(key, lambda: documents.outputs(self.workflow, step, values)))
 
     def found(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` finds; while an event is reduced, it is asked once for each `key`."""

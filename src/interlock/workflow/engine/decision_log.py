@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from interlock.model.json import Json
-from interlock.workflow.engine.adaptive_settings import is_full
+from interlock.workflow.engine.checkpoint_pace import is_full
 from interlock.workflow.entry import tier_suggester
-from interlock.workflow.menus.menu_participation_engine import Situation, participate
+from interlock.workflow.menus.menu_participation_engine import participate
+from interlock.workflow.menus.selection import Situation
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state.document import WorkflowState
 

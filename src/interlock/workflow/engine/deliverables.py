@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.markdown import COMMENT, lines
 from interlock.workflow.package.packages import FOLDER
 from interlock.workflow.package.step import Step
@@ -145,7 +145,7 @@ def _fault(root: str, path: str, one: Deliverable, english: bool) -> str:
     if one.word == STATUSES:
         listed = status_file.read(os.path.join(root, path)) or {}
         return "" if any(STORY_KEY.match(key) for key in listed) else f"{path} has the status of no story"
-    said, headings = _sections(steps.read(root, path))
+    said, headings = _sections(documents.read(root, path))
     if said < SECTIONS:
         noun = "section says" if said == 1 else "sections say"
         return f"{path} is not written: {said or 'no'} {noun} something, of at least {SECTIONS}"
@@ -195,7 +195,7 @@ def _name(one: Deliverable, values: Mapping[str, str], arguments: str) -> str:
 def _folder(workflow: Workflow, name: str) -> str:
     """A folder of documents, from the project's root."""
     found = workflow.variables.value(name) or workflow.variables.value(OUTPUT) or "_bmad-output"
-    return steps.relative(workflow.variables.project_root, found) or "_bmad-output"
+    return documents.relative(workflow.variables.project_root, found) or "_bmad-output"
 
 
 def _below(root: str, folder: str) -> Iterable[str]:

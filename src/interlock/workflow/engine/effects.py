@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from interlock.workflow.agents.pool import Ended
+from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.engine.turn_interpreter import Reading

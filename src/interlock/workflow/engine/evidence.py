@@ -20,16 +20,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from interlock.model.workflow import GATE
-from interlock.workflow.engine import steps
-from interlock.workflow.engine.steps import GATES, NAMES, START, is_done, read, relative, variables_of
-from interlock.workflow.engine.turn_interpreter import SKIPPED, Closing, Reading
+from interlock.workflow.engine.closing_line import SKIPPED, Closing
+from interlock.workflow.engine.documents import NAMES, is_done, listed_in, read, relative, variables_of
+from interlock.workflow.engine.steps import GATES, START
+from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.markdown import CODE, lines
 from interlock.workflow.package import files
 from interlock.workflow.package.packages import FOLDER
-from interlock.workflow.package.step import TAG, Step, attributes_of, is_step_file
+from interlock.workflow.package.step import Step, is_step_file
+from interlock.workflow.package.tagged_steps import TAG, attributes_of
 from interlock.workflow.package.variables import Variables
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.checkpoints import KEY as CHECKPOINTS
+from interlock.workflow.state.checkpoint_list import KEY as CHECKPOINTS
 from interlock.workflow.state.document import Proof, StepRecord
 
 CHANGED, SECTION, FRONTMATTER = "document_changed", "section", "frontmatter"
@@ -230,7 +232,7 @@ def _proof(root: str, step: Step, record: StepRecord, closing: Closing, one: Req
     if one.kind == SECTION:
         there = any(_has(text, one.subject) for text in texts)
         return Proof(SECTION, one.subject, SEEN) if there else _lacks(one, f"{where} has no section “{one.subject}”")
-    listed = [steps.listed_in(text, path) for text, path in zip(texts, paths, strict=True)]
+    listed = [listed_in(text, path) for text, path in zip(texts, paths, strict=True)]
     literal = {str(item) for item in _literal(step)}
     if any(is_done(step, done) or (literal and literal <= set(done)) for done in listed):
         return Proof(FRONTMATTER, one.subject, SEEN)

@@ -2,58 +2,21 @@
 
 A missing setting is looked for before anybody is asked (BMAD-2b.8.1): in what was given with `--set`, then in the
 configuration of the package's other modules. A human's answer to the question for it is kept with the run.
-
-What the project's own documents disagree about, found before a workflow builds on them (FR15, story 1.3).
-
-Nothing is held up by it: the agent is told, and it stands in the run's log.
 """
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Mapping
 
 from interlock.workflow.engine import recovery, steps
+from interlock.workflow.engine.alignment import align
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Act, Save
-from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
+from interlock.workflow.entry import preflight_validation, project_type, tier_suggester
 from interlock.workflow.package.packages import FOLDER
 from interlock.workflow.package.variables import is_set
 from interlock.workflow.state.document import INITIALIZING, RUNNING
-
-NAMES = {
-    "prd": ("prd.md", "PRD.md", "*-prd.md"),
-    "architecture": ("architecture.md", "*-architecture.md"),
-    "stories": ("epics.md", "epics-and-stories.md", "stories.md"),
-}
-TOLD = 10
-"""Issues that the agent is told of."""
-
-
-def align(run: Draft) -> None:
-    """Compare those of PRD, architecture and stories that are there; noted with the run where they disagree."""
-    found = run.observe(
-        "planning documents", lambda: {kind: text for kind, names in NAMES.items() if (text := _document(run, names))}
-    )
-    if len(found) < 2:
-        return
-    alignment = cross_reference_validator.compare(**found)
-    run.event("workflow.aligned", documents=sorted(found), **alignment.as_dict())
-    run.state.misaligned = [one.message for one in alignment.issues[:TOLD]]
-
-
-def _document(run: Draft, names: tuple[str, ...]) -> str:
-    """The first document of those names in the folder for planning, "" where there is none."""
-    config = run.package.config(run.workflow.module)
-    folder = str(config.get("planning_artifacts") or config.get("output_folder") or "_bmad-output")
-    folder = run.workflow.variables.resolve(folder).text
-    for name in names:
-        for path in sorted(glob.glob(name, root_dir=os.path.join(run.root, folder))):
-            return steps.read(run.root, os.path.join(folder, path))
-    return ""
-
 
 LEVELS = (
     f"{FOLDER}/bmm/workflows/workflow-status/project-levels.yaml",

@@ -13,39 +13,33 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from interlock.model.json import Json
-from interlock.workflow.engine import prompts, questions, recovery, steps
+from interlock.workflow.engine import documents, prompts, questions, recovery
+from interlock.workflow.engine.closing_line import BLOCKED
 from interlock.workflow.engine.context import THRESHOLDS, Draft, Halting
 from interlock.workflow.engine.decision_log import LEARNED_PREFERENCE, Decision, menu_basis
 from interlock.workflow.engine.effects import ANSWER, NESTED, NUDGE, AdmitMenu, Pending
 from interlock.workflow.engine.examination import Examined
-from interlock.workflow.engine.turn_interpreter import BLOCKED, QUESTION, Reading, asks, asks_to_go_on
+from interlock.workflow.engine.turn_interpreter import QUESTION, Reading, asks, asks_to_go_on
 from interlock.workflow.markdown import quoted
-from interlock.workflow.menus import menu_participation_engine, options, recognition
-from interlock.workflow.menus.menu_participation_engine import (
-    AUTOMATIC,
-    HUMAN,
-    RECOMMENDED,
-    RISKY,
-    SEVERAL,
-    Selection,
-    Situation,
-    participate,
-)
+from interlock.workflow.menus import escalation, forms, meanings
+from interlock.workflow.menus.forms import IN_ELICITATION, IN_PARTY
+from interlock.workflow.menus.menu_participation_engine import participate
 from interlock.workflow.menus.options import Option
-from interlock.workflow.menus.recognition import IN_ELICITATION, IN_PARTY, Menu
+from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.menus.selection import AUTOMATIC, HUMAN, RECOMMENDED, RISKY, SEVERAL, Selection, Situation
 from interlock.workflow.menus.step_menus import menus_of
 from interlock.workflow.state.document import FAILED, RUNNING, StepRecord, Waiting, WorkflowState
 
 # Under --yolo, in this order: what leads on, what fixes, what says yes; then whatever else is not dangerous.
 YOLO_ORDER = (
-    options.CONTINUE,
-    options.WAY_ON,
-    options.YES,
-    options.FIX,
-    options.RETRY,
-    options.OTHER,
-    options.EDIT,
-    options.NO,
+    meanings.CONTINUE,
+    meanings.WAY_ON,
+    meanings.YES,
+    meanings.FIX,
+    meanings.RETRY,
+    meanings.OTHER,
+    meanings.EDIT,
+    meanings.NO,
 )
 ANSWERED, DELEGATE, ASK = "answer", "delegate", "ask"
 GOES_ON = 3  # times that an agent is told in one visit to go on
@@ -126,7 +120,7 @@ def arrived(state: WorkflowState, record: StepRecord, menu: Menu, nested: str | 
 
 def taken(state: WorkflowState, record: StepRecord, menu: Menu, option: Option) -> None:
     """An option was taken: a nested mode opens, or has had one more round."""
-    if recognition.belongs_to(menu) is None and recognition.opens(option.label):
+    if forms.belongs_to(menu) is None and forms.opens(option.label):
         opened(state, record, option)
     elif state.menu_stack and state.menu_stack[-1].get("within"):
         top = {**state.menu_stack[-1], "rounds": int(state.menu_stack[-1].get("rounds", 0)) + 1}
@@ -135,7 +129,7 @@ def taken(state: WorkflowState, record: StepRecord, menu: Menu, option: Option) 
 
 def opened(state: WorkflowState, record: StepRecord, option: Option) -> None:
     """Where the option starts Party Mode or Advanced Elicitation, that is open now."""
-    if within := recognition.opens(option.label):
+    if within := forms.opens(option.label):
         state.menu_stack = [*state.menu_stack, _frame(record, "", within)]
 
 
@@ -143,16 +137,16 @@ def situation(run: Draft, output: str) -> Situation:
     """What is known beside the menu that `output` may end in."""
     state, settings = run.state, run.settings
     nested = within(state)
-    called_for, left = menu_participation_engine.CONTINUE, 0
+    called_for, left = escalation.CONTINUE, 0
     if settings.bmb is not None:
-        result = menu_participation_engine.read(output)
-        wanted = menu_participation_engine.escalation(result, settings.bmb)
+        result = escalation.read(output)
+        wanted = escalation.escalation(result, settings.bmb)
         if not had_help(state, run.record):
             called_for = wanted
-        elif wanted == menu_participation_engine.PARTY_MODE:
+        elif wanted == escalation.PARTY_MODE:
             left = max(1, result.blocking_errors)  # Help was given, and as many are left: to go on would accept them.
     if nested is None and run.party.reopens(run):
-        called_for = menu_participation_engine.PARTY_MODE  # it was under way when the step was interrupted
+        called_for = escalation.PARTY_MODE  # it was under way when the step was interrupted
     top: Mapping[str, Any] = state.menu_stack[-1] if state.menu_stack else {}
     return Situation(
         output_exists=exists(run),
@@ -170,8 +164,8 @@ def decide(
 ) -> MenuDecision:
     """Who answers the menu, and what."""
     option, score, why = selection.option, selection.confidence_score, selection.selection_reason
-    if where.within and recognition.form_of(menu) == recognition.YES_NO:
-        yes = next((one for one in menu.options if options.meaning(one.label) == options.YES), None)
+    if where.within and forms.form_of(menu) == forms.YES_NO:
+        yes = next((one for one in menu.options if meanings.meaning(one.label) == meanings.YES), None)
         if yes is not None:
             return MenuDecision(ANSWERED, yes, f"the changes of the {where.within} that was asked for are taken", 85)
     if where.within == IN_ELICITATION and option is None and "[x]" in menu.prompt.lower():
@@ -181,7 +175,7 @@ def decide(
     # A human may let it answer at less than 80, never what is below 50 or dangerous.
     if selection.mode != HUMAN and selection.choice > RISKY and option is not None and score >= automatic_from:
         return MenuDecision(ANSWERED, option, why, score)
-    if where.depth > recognition.DEEPEST:
+    if where.depth > forms.DEEPEST:
         return MenuDecision(ASK, None, why, 0)
     if yolo:
         best = option if selection.mode != HUMAN and selection.choice > RISKY else _yolo(menu, where)
@@ -194,13 +188,13 @@ def decide(
 
 
 def _yolo(menu: Menu, where: Situation) -> Option | None:
-    by_meaning = {one: options.meaning(one.label) for one in menu.options if one.key not in where.avoided}
+    by_meaning = {one: meanings.meaning(one.label) for one in menu.options if one.key not in where.avoided}
     for wanted in YOLO_ORDER:
         for option, meaning in by_meaning.items():
             if meaning == wanted:
                 return option
     # Only what exits, accepts or applies is left: to leave is the least of these, and never to destroy.
-    return next((one for one, meaning in by_meaning.items() if meaning in (options.EXIT, options.ACCEPT)), None)
+    return next((one for one, meaning in by_meaning.items() if meaning in (meanings.EXIT, meanings.ACCEPT)), None)
 
 
 def _asks_about_nested(menu: Menu, frames: list[Json]) -> bool:
@@ -232,7 +226,7 @@ def menu(run: Draft, found: Reading) -> None:
         return
     where = run.wishes.known(run, shown, where)
     before = questions.answered_before(state, run.replay, _known_by(shown))
-    if where.escalation != menu_participation_engine.CONTINUE and _called_for(run, found, shown, where):
+    if where.escalation != escalation.CONTINUE and _called_for(run, found, shown, where):
         return
     if before is not None:
         option = questions.choose(before.answer, shown.options)
@@ -245,7 +239,7 @@ def menu(run: Draft, found: Reading) -> None:
 def exists(run: Draft) -> bool | None:
     """Whether the step's output is there; None where the step has none that is known."""
     wanted = run.outputs
-    return run.observe("output exists", lambda: bool(steps.existing(run.root, wanted))) if wanted else None
+    return run.observe("output exists", lambda: bool(documents.existing(run.root, wanted))) if wanted else None
 
 
 def _called_for(run: Draft, found: Reading, shown: Menu, where: Situation) -> bool:
@@ -255,7 +249,7 @@ def _called_for(run: Draft, found: Reading, shown: Menu, where: Situation) -> bo
         return False
     why = f"the validation result asks for {where.escalation.replace('_', ' ')}"
     run.decide(Decision("trigger", where.escalation, why, basis={"output": found.closing.text[-2000:]}))
-    if where.escalation == menu_participation_engine.PARTY_MODE and not shown.by_meaning(options.PARTY):
+    if where.escalation == escalation.PARTY_MODE and not shown.by_meaning(meanings.PARTY):
         run.party.call(run, THRESHOLDS, why)
         return True
     recovery.triggered(run, where.escalation, why)
@@ -318,11 +312,11 @@ def _shows_another(run: Draft, found: Reading, where: Situation) -> bool:
     shown = found.participation
     if shown is None or shown.detection.menu is None or shown.detection.step_menu is not None or where.within:
         return False
-    if shown.detection.menu.by_meaning(options.DESTRUCTIVE, options.ACCEPT, options.EXIT):
+    if shown.detection.menu.by_meaning(meanings.DESTRUCTIVE, meanings.ACCEPT, meanings.EXIT):
         return False
-    offered = {options.head(one.label).casefold() for one in shown.detection.menu.options}
+    offered = {meanings.head(one.label).casefold() for one in shown.detection.menu.options}
     return any(
-        offered & {options.head(one.label).casefold() for one in menu.options} for menu in menus_of(run.step.text)
+        offered & {meanings.head(one.label).casefold() for one in menu.options} for menu in menus_of(run.step.text)
     )
 
 
@@ -345,10 +339,10 @@ def _answer(
 def choose(run: Draft, option: Option | str, why: str) -> None:
     """Tell the agent of a choice, or of a human's words; where Party Mode was chosen its first round's input comes with
     it."""
-    if isinstance(option, str) or recognition.opens(option.label) != IN_PARTY:
+    if isinstance(option, str) or forms.opens(option.label) != IN_PARTY:
         run.send(ANSWER, prompts.answer(option if isinstance(option, str) else option.key, why))
         return
-    here = (menu_participation_engine.PARTY_MODE, run.record.id, run.record.visit)
+    here = (escalation.PARTY_MODE, run.record.id, run.record.visit)
     asked = any((one["what"], one["step"], one["visit"]) == here for one in run.state.triggers)
     run.send(NESTED, f"{option.key}\n\n({why}.)\n\n{run.party.opened(run, asked, why)}")
 
@@ -359,7 +353,7 @@ def _remember(
     """One selection more in the menu history."""
     came = source or ("engine" if automatic else "human")
     entry = KeptSelection(run.now, menu_id(run.record, shown), key, confidence, why, automatic, decision_source=came)
-    batched = automatic and recognition.form_of(shown) in (recognition.APC, recognition.LONE)
+    batched = automatic and forms.form_of(shown) in (forms.APC, forms.LONE)
     run.state.menu_history = with_selection(run.state.menu_history, entry, batched=batched)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interlock.model.workflow import GATE, place_of
-from interlock.workflow.engine import deliverables, evidence, steps
+from interlock.workflow.engine import deliverables, documents, evidence
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.markdown import quoted
-from interlock.workflow.package.step import STEP, Step
+from interlock.workflow.package.step import Step
+from interlock.workflow.package.tagged_steps import STEP
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state.document import CODE_REVIEW, RunPlan, WorkflowState
 
@@ -109,7 +110,7 @@ def settings_of(workflow: Workflow, plan: RunPlan) -> str:
 
 def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: str = "") -> str:
     """One step. `again` says why it is begun once more."""
-    variables = steps.variables_of(workflow, step, state.plan.values)
+    variables = documents.variables_of(workflow, step, state.plan.values)
     # A menu is quoted in the step as the agent will show it; everything else of the text stays as it was written.
     whole = workflow.one_prompt or str(step.id).startswith(GATE)
     title = f"# {step.title}" if whole else f"# Step {step.id}: {step.title}"

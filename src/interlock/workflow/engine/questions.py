@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.engine.loop_back_handler import normalized
+from interlock.workflow.engine.stalls import normalized
 from interlock.workflow.menus.options import Option
 from interlock.workflow.state.document import StepRecord, WorkflowState
 

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.model.json import Json
-from interlock.workflow.engine import loop_back_handler, prompts, steps
+from interlock.workflow.engine import loop_back_handler, prompts, stalls, steps
+from interlock.workflow.engine.closing_line import LONG, Closing
 from interlock.workflow.engine.context import STALL, Draft
 from interlock.workflow.engine.decision_log import LEARNED_PREFERENCE, Decision
 from interlock.workflow.engine.effects import FIX as PURPOSE
 from interlock.workflow.engine.effects import NUDGE, Pause, PromptReady, Save
 from interlock.workflow.engine.loop_back_handler import MAX_ITERATIONS, Error, Judgement, Loop, validated
-from interlock.workflow.engine.turn_interpreter import LONG, Closing
 from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING, StepId, WorkflowState, step_key
 
 TRANSIENT, VALIDATION, UNCLEAR, EVIDENCE = "transient", "validation", "unclear", "evidence"
@@ -54,7 +54,7 @@ class Remedy:
 def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] = (), output: str = "") -> None:
     """Note a failure of the current step in `state.recovery`."""
     known = state.recovery if state.recovery.get("kind") == kind else {}
-    found = loop_back_handler.validation_hash(output or reason, issues)
+    found = stalls.validation_hash(output or reason, issues)
     attempts = int(known.get("attempts", 0)) + 1
     state.recovery = {
         "kind": kind,
@@ -63,7 +63,7 @@ def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] =
         "issues": [str(one)[:500] for one in issues][:50],
         "shrinking": 0 < len(issues) < len(known.get("issues", [])),
         "advice": known.get("advice"),
-        "stalled": loop_back_handler.is_stalled(known.get("hash"), found) if kind == VALIDATION else False,
+        "stalled": stalls.is_stalled(known.get("hash"), found) if kind == VALIDATION else False,
         "hash": found,
         "tried": list(known.get("tried", []))[-TRIED:],
         "failed_party": list(state.recovery.get("failed_party", [])),
@@ -107,12 +107,12 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: C
     if error == MAX_ITERATIONS:
         return Remedy(END, why="it was fixed and validated again as often as may be", error=error)
     if found.get("stalled"):
-        response = loop_back_handler.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
+        response = stalls.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
         if response == "party_mode":
             return Remedy(PARTY, why=f"the same result {attempts} times in a row")
     if error is not None:
         return Remedy(ASK, why=f"{error.replace('_', ' ')}: more of the same would not help", error=error)
-    usable = [one for one in loop_back_handler.FALLBACKS[:-1] if one not in tried and one not in unwanted]
+    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried and one not in unwanted]
     for strategy in usable:
         if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):
             continue

@@ -13,28 +13,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock.model.json import Json
-from interlock.workflow.agents.pool import NESTED_TIMEOUT, PARTY_TIMEOUT, SILENT, WORKFLOW_TIMEOUT
+from interlock.workflow.agents.watch import NESTED_TIMEOUT, PARTY_TIMEOUT, SILENT, WORKFLOW_TIMEOUT
 from interlock.workflow.engine import (
+    closing_line,
     effects,
     evidence,
     initialization,
-    loop_back_handler,
     menus,
     prompts,
     questions,
     recovery,
     replies,
     reviews,
+    stalls,
+    step_judge,
     steps,
     transitions,
     turn_interpreter,
 )
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.loop_back_handler import Visits
+from interlock.workflow.engine.documents import existing, is_done, relative, steps_done
+from interlock.workflow.engine.stalls import Visits
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.markdown import history
-from interlock.workflow.menus.recognition import IN_PARTY
+from interlock.workflow.menus.forms import IN_PARTY
 from interlock.workflow.menus.step_menus import menus_of
 from interlock.workflow.state import resume, step_tracking
 from interlock.workflow.state.document import (
@@ -296,7 +299,7 @@ def _turn_ended(run: Draft, event: effects.TurnEnded) -> None:
     state.agent_session = event.agent_session
     state.seconds = round(state.seconds + event.heard.seconds, 3)
     run.said("" if sent is None or sent.purpose == effects.STEP else sent.text, event.heard.output)
-    written = [path for path in (steps.relative(run.root, one) for one in event.written) if path]
+    written = [path for path in (relative(run.root, one) for one in event.written) if path]
     record.files = list(dict.fromkeys([*record.files, *written]))[:200]
     record.ran = list(dict.fromkeys([*record.ran, *event.ran]))[-RAN:]
     if state.state == TERMINAL or (event.timeout is not None and _timed_out(run, event.timeout)):
@@ -353,7 +356,7 @@ def _went_on(run: Draft, found: Reading, hops: int = 0) -> None:
     if following is None or no_step or failed or not run.workflow.follow or hops >= len(run.workflow.steps):
         _act(run, found)
         return
-    over = found.kind in (turn_interpreter.COMPLETED, turn_interpreter.FINISHED)
+    over = found.kind in (closing_line.COMPLETED, closing_line.FINISHED)
     listed = _listed(run, step)
     if over:
         left = listed and _listed(run, following)
@@ -363,15 +366,15 @@ def _went_on(run: Draft, found: Reading, hops: int = 0) -> None:
         _act(run, found)
     elif transitions.instead(run, following) is not None:
         # What it began is done by others; of the step before it nothing is known but that it is done.
-        _act(run, Reading(turn_interpreter.COMPLETED))
+        _act(run, Reading(closing_line.COMPLETED))
     else:
-        done = Reading(turn_interpreter.COMPLETED, closing=found.closing)
-        proofs = transitions.proofs(run, done)
+        done = Reading(closing_line.COMPLETED, closing=found.closing)
+        proofs = step_judge.proofs(run, done)
         if evidence.missing(proofs):
             _act(run, done)  # Of the step that it has left behind: what is missing is said to it.
         else:
             run.record.proofs = proofs
-            run.effect(effects.EndStep(turn_interpreter.COMPLETED, effects.StepLeft(found, hops + 1)))
+            run.effect(effects.EndStep(closing_line.COMPLETED, effects.StepLeft(found, hops + 1)))
 
 
 def _left_behind(run: Draft, found: Reading, hops: int) -> None:
@@ -380,7 +383,7 @@ def _left_behind(run: Draft, found: Reading, hops: int) -> None:
     following = steps.following(run.workflow, state, step, None, found.entered).step
     assert following is not None
     listed = _listed(run, step)
-    done = Reading(turn_interpreter.COMPLETED, closing=found.closing)
+    done = Reading(closing_line.COMPLETED, closing=found.closing)
     transitions.complete(run, step, record, done, "unknown")
     run.decide(Decision("next_step", str(following.id), "the agent went on to it by itself", by="agent"))
     next_record = steps.record_of(state, following)
@@ -402,7 +405,7 @@ def _left_behind(run: Draft, found: Reading, hops: int) -> None:
 def _listed(run: Draft, step: Any) -> bool:
     """Whether the document itself says that the step is done."""
     outputs = run.outputs
-    return run.observe(f"{step.id} is listed", lambda: steps.is_done(step, steps.steps_done(run.root, outputs)))
+    return run.observe(f"{step.id} is listed", lambda: is_done(step, steps_done(run.root, outputs)))
 
 
 def _belongs(run: Draft, found: Reading, text: str) -> bool:
@@ -415,7 +418,7 @@ def _act(run: Draft, found: Reading) -> None:
     """What is done about a turn."""
     if _loops(run, found):
         return
-    if found.kind in (turn_interpreter.COMPLETED, turn_interpreter.SKIPPED, turn_interpreter.FINISHED):
+    if found.kind in (closing_line.COMPLETED, closing_line.SKIPPED, closing_line.FINISHED):
         run.party.left(run)
         _over(run, found)
     elif found.kind == turn_interpreter.MENU:
@@ -424,7 +427,7 @@ def _act(run: Draft, found: Reading) -> None:
         recovery.lost(run, found.text)
     elif found.kind != turn_interpreter.EMPTY and run.party.said(run, found):
         return
-    elif found.kind in (turn_interpreter.QUESTION, turn_interpreter.BLOCKED):
+    elif found.kind in (turn_interpreter.QUESTION, closing_line.BLOCKED):
         menus.question(run, found)
     else:
         _unclear(run, found)
@@ -437,7 +440,7 @@ def _over(run: Draft, found: Reading) -> None:
         reviews.mended(run, run.examination, found)
     else:
         run.move(VALIDATING)
-        transitions.validate(run)
+        step_judge.validate(run)
 
 
 def _loops(run: Draft, found: Reading) -> bool:
@@ -450,7 +453,7 @@ def _loops(run: Draft, found: Reading) -> bool:
     if not visits.looping or found.kind in (turn_interpreter.ERROR, SILENT):
         return False
     state.error_details = {"step": state.current_step, "kind": found.kind, "said": found.text[-500:]}
-    run.decide(Decision("terminate", LOOP, f"the same state came {loop_back_handler.LOOP_VISITS} times"))
+    run.decide(Decision("terminate", LOOP, f"the same state came {stalls.LOOP_VISITS} times"))
     run.end(FAILED, LOOP)
     return True
 
@@ -462,8 +465,8 @@ def _unclear(run: Draft, found: Reading) -> None:
         run.send(effects.NUDGE, prompts.unclear(run.step))
         return
     record = run.record
-    done = Reading(turn_interpreter.COMPLETED, found.text, found.closing)
-    proofs = transitions.proofs(run, done)
+    done = Reading(closing_line.COMPLETED, found.text, found.closing)
+    proofs = step_judge.proofs(run, done)
     written = run.observe(
         "written", lambda: any(evidence.changed(run.root, record.before, path) for path in record.files)
     )
@@ -481,7 +484,7 @@ def _complete(run: Draft) -> None:
     state = run.state
     open_ = [one.id for one in state.steps.values() if one.status in ("failed", "in_progress")]
     promised = list(state.documents)
-    there = run.observe("documents", lambda: steps.existing(run.root, promised))
+    there = run.observe("documents", lambda: existing(run.root, promised))
     missing = [path for path in promised if path not in there]
     documents: Mapping[str, Any] = {"documents": promised}
     if open_ or missing:

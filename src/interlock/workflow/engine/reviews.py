@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.workflow.engine import (
+    closing_line,
     confidence_signals,
     evidence,
     menus,
     prompts,
     recovery,
+    step_judge,
     transitions,
-    turn_interpreter,
 )
+from interlock.workflow.engine.closing_line import Closing
 from interlock.workflow.engine.context import THRESHOLDS, Draft, Examination
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, Act, Ending, ExaminationEnded, Examine, LetGo, PromptReady, Save
@@ -34,9 +36,9 @@ from interlock.workflow.engine.examination import (
     STOPPED,
     Examined,
 )
-from interlock.workflow.engine.turn_interpreter import Closing, Reading
+from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.markdown import quoted
-from interlock.workflow.menus.menu_participation_engine import ADVANCED_ELICITATION, PARTY_MODE
+from interlock.workflow.menus.escalation import ADVANCED_ELICITATION, PARTY_MODE
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, TERMINAL, Proof
 
@@ -166,7 +168,7 @@ def mended(run: Draft, examination: Examination, said: Reading) -> None:
     kept["mend"] = None
     kept["answer"] = said.closing.text[-SAID:]
     kept["unchanged"] = said.closing.unchanged
-    transitions.settle_recovery(run)
+    step_judge.settle_recovery(run)
     run.record.status = "in_progress"
     run.state.sent = None
     run.move(RUNNING)
@@ -216,7 +218,7 @@ def _listed(found: Examined) -> str:
 
 
 def _over(run: Draft, found: Examined, verdict: str, outcome: str) -> None:
-    closing = Closing(found.summary, step=turn_interpreter.COMPLETED, verdict=verdict)
+    closing = Closing(found.summary, step=closing_line.COMPLETED, verdict=verdict)
     run.record.verdict = verdict
     run.record.proofs = [Proof(evidence.VERDICT, run.record.name, evidence.SEEN, found.summary[:500])]
-    transitions.done(run, Reading(turn_interpreter.COMPLETED, found.summary, closing), outcome)
+    transitions.done(run, Reading(closing_line.COMPLETED, found.summary, closing), outcome)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from interlock.workflow.agents.assignment import INTERRUPTED, WORKING, RoutingTerms, SubagentRecord, SubagentRegistry
+from interlock.workflow.agents.records import INTERRUPTED, WORKING, RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.ports import Superseded
-from interlock.workflow.package.packages import Persona, personas
+from interlock.workflow.package.personas import Persona, personas
 
 KEPT = 100  # entries; the oldest that are over go first
 OPEN = frozenset({WORKING, INTERRUPTED, "capacity"})

@@ -1,4 +1,4 @@
-"""A step is done: its verdict, its record, and what comes next: a pause, a checkpoint, the next step or the end.
+"""A step is done: its record, and what comes next: a pause, a checkpoint, the next step or the end.
 
 An examination may stand in the place of steps: it is held where the first of them would begin, and the way goes on
 after the last. The maker is told what came of them, since it has not done them itself.
@@ -13,110 +13,20 @@ from typing import Any
 
 from interlock.clock import seconds
 from interlock.model.workflow import GATE
-from interlock.workflow.engine import confidence_signals, evidence, prompts, recovery, steps
-from interlock.workflow.engine.adaptive_settings import DoneOperation, is_full, present, summary
+from interlock.workflow.engine import confidence_signals, documents, evidence, prompts, recovery, steps
+from interlock.workflow.engine.checkpoint_pace import DoneOperation, is_full, present, summary
+from interlock.workflow.engine.closing_line import FINISHED, SKIPPED
 from interlock.workflow.engine.context import Draft, Examination, StandIn
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.effects import NUDGE, Act, EndStep, LearnFix, Save, StepOver
+from interlock.workflow.engine.effects import NUDGE, Act, EndStep, Save, StepOver
 from interlock.workflow.engine.examination import MANDATORY
-from interlock.workflow.engine.turn_interpreter import FINISHED, SKIPPED, Reading
-from interlock.workflow.entry import validation_type_detector, verdicts
-from interlock.workflow.entry.validation_type_detector import InvalidPattern
+from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.package.step import Step
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import COMPLETING, DONE, FAILED, RUNNING, Proof, StepId, StepRecord
+from interlock.workflow.state.document import COMPLETING, DONE, FAILED, RUNNING, StepId, StepRecord
 
 CLOCKS = 2.0  # seconds by which the clocks of files and of the ledger may differ
 OVERSIGHT = frozenset({"required", "true", "always"})
-
-
-def validate(run: Draft) -> None:
-    """VALIDATING: judge what the step says about itself; on to the next step, or to FAILED (FR3)."""
-    reading = run.reading
-    assert reading is not None
-    step, record = run.step, run.record
-    outcome, why = judge(run, reading, step)
-    record.verdict = reading.closing.verdict or (outcome if outcome != "unknown" else None)
-    if run.examination is None and run.party.beyond_thresholds(run, reading):
-        return
-    if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
-        issues = reading.closing.issues or _listed(reading.closing.text)
-        recovery.failed(run.state, recovery.VALIDATION, why, issues, reading.closing.text)
-        recovery.limited(run.state, recovery.loop_validated(run, issues or [reading.closing.text or why]))
-        step_tracking.fail(run.state, record.id, run.now, why)
-        run.decide(Decision("verdict", "failed", why, by="agent"))
-        run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
-        run.move(FAILED)
-        return
-    if unproven(run, reading):
-        return
-    recovery.loop_validated(run, [])
-    settle_recovery(run)
-    if run.party.doubted(run, reading, confidence_signals.signals(run, outcome)):
-        return
-    done(run, reading, outcome)
-
-
-def unproven(run: Draft, reading: Reading) -> bool:
-    """Whether the step at hand has not left what it must (decision 45): it has failed then."""
-    record = run.record
-    if run.examination is None:
-        record.proofs = proofs(run, reading)
-    missing = evidence.missing(record.proofs)
-    if not missing:
-        return False
-    why = "it is said to be completed, but what it must leave is missing"
-    recovery.failed(run.state, recovery.EVIDENCE, why, missing, reading.closing.text)
-    step_tracking.fail(run.state, record.id, run.now, f"{why}: {'; '.join(missing)}")
-    run.event("workflow.evidence_missing", step=record.id, missing=missing, attempts=run.state.recovery["attempts"])
-    run.move(FAILED)
-    return True
-
-
-def judge(run: Draft, reading: Reading, step: Step) -> tuple[str, str]:
-    """(success, failure, partial or unknown, why) of a step, by what it says last.
-
-    An author's own pattern counts most; then the closing line; then a verdict after a label. Words in running text are
-    no verdict of the step.
-    """
-    closing = reading.closing
-    settings = step.settings if "validation" in step.settings else run.workflow.settings
-    detected = validation_type_detector.detect(settings, step.text)
-    if not isinstance(detected, InvalidPattern) and detected.custom is not None:
-        found = detected.custom.result(closing.text)
-        if found != "unknown":
-            return found, f"the workflow's own pattern says {found}"
-    if closing.verdict:
-        word = verdicts.read(f"Verdict: {closing.verdict.upper()}")
-        outcome = word.outcome if word else "unknown"
-        return outcome, f"the verdict is {closing.verdict}"
-    if closing.issues:
-        return verdicts.FAILURE, f"{len(closing.issues)} issues are open"
-    said = verdicts.read(closing.text)
-    by_verdict = getattr(detected, "validation_type", None) == validation_type_detector.VERDICT
-    if said is not None and said.labelled and by_verdict:
-        return said.outcome, f"it says {said.word}"
-    return "unknown", "nothing says how it went"
-
-
-def settle_recovery(run: Draft) -> None:
-    """A failure that is over: what helped is logged, and kept where it was more than trying again."""
-    found = run.state.recovery
-    tried, advice = found.get("tried") or [], found.get("advice")
-    if not tried and not advice:
-        return
-    method = str(tried[-1]["strategy"]) if tried else "human_advice"
-    attempts = max(1, int(found.get("attempts", len(tried))))
-    run.record.recovery_method, run.record.attempts_count = method, attempts
-    run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
-    if found.get("kind") == recovery.VALIDATION:
-        said = _first_line(run.reading.closing.text) if run.reading else ""
-        helped = f"{method.replace('_', ' ')}: {advice or said or 'each finding, where it stood'}"
-        failure = recovery.signature(found)
-        recovery.fixed(run.state, failure, helped, run.now)
-        run.effect(LearnFix(failure, helped))
-    run.state.timeout_error = None
-    run.state.recovery = {}
 
 
 def done(run: Draft, reading: Reading, outcome: str) -> None:
@@ -207,7 +117,7 @@ def complete(run: Draft, step: Step, record: StepRecord, reading: Reading, outco
         output = step_tracking.input_hash(reading.closing.text)
         step_tracking.complete(state, record.id, run.now, output=output, files=record.files)
     confidence_signals.measure(run, record, outcome)
-    record.summary = _first_line(reading.closing.text)
+    record.summary = first_line(reading.closing.text)
     run.effect(Act.NOTE_PROGRESS)
     state.sent = None
     run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=record.verdict)
@@ -280,37 +190,25 @@ def go_on(run: Draft, following: StepId | None, *, mandatory: bool = False) -> N
     run.effect(Save())
 
 
-def proofs(run: Draft, reading: Reading) -> list[Proof]:
-    """What there is of everything that the step at hand must leave."""
-    step, record, values = run.step, run.record, run.state.plan.values
-    return run.observe("proofs", lambda: evidence.look(run.workflow, step, record, reading, values))
-
-
 def _outputs(run: Draft, step: Step, reading: Reading) -> list[str]:
     """The documents among those it names that the step has changed. One that nothing was known of beforehand has, where
     it is as young as the step."""
     record, began = run.record, run.record.started_at
-    named = [path for one in reading.closing.outputs if (path := steps.relative(run.root, one))]
+    named = [path for one in reading.closing.outputs if (path := documents.relative(run.root, one))]
     since = seconds(began) - CLOCKS if began is not None else None
 
     def touched(path: str) -> bool:
         fresh = path in named and path not in record.before and since is not None
         return fresh and os.stat(os.path.join(run.root, path)).st_mtime >= (since or 0)
 
-    known = [*steps.outputs(run.workflow, step, run.state.plan.values), *named]
+    known = [*documents.outputs(run.workflow, step, run.state.plan.values), *named]
     return run.observe(
         "documents",
-        lambda: [one for one in steps.existing(run.root, known) if one in record.files or touched(one)],
+        lambda: [one for one in documents.existing(run.root, known) if one in record.files or touched(one)],
     )
 
 
-def _listed(text: str) -> list[str]:
-    """The findings of a report: its list items."""
-    lines = [line.strip() for line in text.splitlines()]
-    return [line[2:].strip() for line in lines if line.startswith(("- ", "* ")) and len(line) > 4][:50]
-
-
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
     return next((line.strip(" #*")[:200] for line in text.splitlines() if line.strip(" #*")), "")
 
 

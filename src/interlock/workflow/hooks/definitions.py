@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from interlock.errors import InvalidRequest
 from interlock.processes import commands
 from interlock.workflow.package import files as frontmatter
-from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package import overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow

@@ -34,7 +34,9 @@ from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.definitions import POST_TOOL, PRE_TOOL, SESSION_START, STOP, Found, Hook
-from interlock.workflow.hooks.runner import HookRecords, HookResult, HookRunner
+from interlock.workflow.hooks.output import HookResult
+from interlock.workflow.hooks.records import HookRecords
+from interlock.workflow.hooks.runner import HookRunner
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state.document import FAILED, TERMINAL

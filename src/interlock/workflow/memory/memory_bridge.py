@@ -21,7 +21,7 @@ from interlock.workflow.memory import lesson as lessons_of
 from interlock.workflow.memory.lesson import FIX, Lesson, keywords, problem_solution
 from interlock.workflow.package.variables import is_set
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.preferences.preferences import (
+from interlock.workflow.preferences.patterns import (
     KINDS,
     NEGATIVE,
     POSITIVE,

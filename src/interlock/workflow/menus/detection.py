@@ -16,7 +16,7 @@ from typing import Any
 
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
-from interlock.workflow.menus import recognition
+from interlock.workflow.menus import forms
 from interlock.workflow.menus.options import Option, undecorated
 from interlock.workflow.menus.recognition import Menu, candidates
 from interlock.workflow.menus.step_menus import same
@@ -50,7 +50,7 @@ class Detection:
     confidence: int
     score_breakdown: dict[str, int]
     guards: tuple[str, ...] = ()
-    form: str = recognition.UNKNOWN
+    form: str = forms.UNKNOWN
     step_menu: Menu | None = None
     candidates: tuple[Menu, ...] = field(default=(), repr=False)
 
@@ -102,7 +102,7 @@ def detect(text: str, expected: Sequence[Menu] = ()) -> Detection:
         nothing = dict.fromkeys(("structural_markers", "position", "option_count", "known_form"), 0)
         return Detection(None, best[0] if best else 0, best[2] if best else nothing, unique, step_menu=step_menu)
     total, menu, breakdown = best
-    return Detection(menu, total, breakdown, unique, recognition.form_of(menu), step_menu, tuple(found))
+    return Detection(menu, total, breakdown, unique, forms.form_of(menu), step_menu, tuple(found))
 
 
 def score(menu: Menu, lines: Sequence[Line]) -> dict[str, int]:
@@ -112,7 +112,7 @@ def score(menu: Menu, lines: Sequence[Line]) -> dict[str, int]:
         "structural_markers": STRUCTURE,
         "position": POSITION if after <= NEAR else POSITION // 2 if after <= FAR else 0,
         "option_count": OPTIONS if len(menu.options) > 1 else 0,
-        "known_form": KNOWN_FORM if recognition.form_of(menu) != recognition.UNKNOWN else 0,
+        "known_form": KNOWN_FORM if forms.form_of(menu) != forms.UNKNOWN else 0,
     }
 
 

@@ -3,8 +3,6 @@
 The shapes are those of real packages (several thousand lines of them): options in one line, options line by line,
 numbered choices with a prompt, `(y/n/edit)`, one lone Continue. What only looks like one is left out here: checkboxes,
 a bracketed letter inside a sentence, placeholders of a template.
-
-The forms of menu that real workflows use again and again; one of them gives 30 points (decision 29).
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from functools import cached_property
 
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
-from interlock.workflow.menus import options as labels
+from interlock.workflow.menus.meanings import EXIT, OTHER, WAYS_ON, head, meaning
 from interlock.workflow.menus.options import (
     LEADING,
     LISTED,
@@ -70,7 +68,7 @@ class Menu:
 
     def by_meaning(self, *meanings: str) -> tuple[Option, ...]:
         """The options whose label means one of these."""
-        return tuple(option for option in self.options if labels.meaning(option.label) in meanings)
+        return tuple(option for option in self.options if meaning(option.label) in meanings)
 
 
 def candidates(lines: Sequence[Line]) -> list[Menu]:
@@ -110,7 +108,7 @@ def _may_stand(prefix: str, options: Sequence[Option], text: str) -> bool:
     capital = all(option.label[0].isupper() or option.label[0].isdigit() for option in options)
     offered = ENDS.search(prefix) or ASKS.search(prefix)
     if len(options) == 1:
-        if labels.meaning(options[0].label) not in {*labels.WAYS_ON, labels.EXIT}:
+        if meaning(options[0].label) not in {*WAYS_ON, EXIT}:
             return False
         if LEADS_TO.search(prefix) and re.search(r"[:?]\W*$", text):
             return True  # "Are you ready to [C] Continue?"
@@ -188,9 +186,9 @@ def _continued(lines: Sequence[Line], start: int) -> Iterator[int]:
 
 def _lone(option: Option, number: int, written: PlainLine) -> Menu | None:
     """One option in a line of its own is a menu where it leads on or out."""
-    if labels.meaning(option.label) not in {*labels.WAYS_ON, labels.EXIT} or not option.label[0].isupper():
+    if meaning(option.label) not in {*WAYS_ON, EXIT} or not option.label[0].isupper():
         return None
-    if re.search(r"\boptions?\b", labels.head(option.label)):
+    if re.search(r"\boptions?\b", head(option.label)):
         return replace(Menu((option,), number, number, "inline"), objection="sentence")
     return None if written.checkbox else Menu((option,), number, number, "vertical")
 
@@ -252,49 +250,4 @@ def _checked(menu: Menu) -> Menu:
 
 def _is_placeholder(text: str) -> bool:
     """`[menu item A]`, `{label}`; not `[Advanced Elicitation]`, which says what it is."""
-    return PLACEHOLDER.match(text) is not None and labels.meaning(text.strip("[]{}<>")) == labels.OTHER
-
-
-APC = "advanced_party_continue"
-ELICITATION = "elicitation_methods"
-PARTY = "party_mode"
-NUMBERED = "numbered_choice"
-YES_NO = "yes_no"
-LONE = "lone_continue"
-LETTERED = "lettered_choice"
-UNKNOWN = "unknown"
-
-
-def form_of(menu: Menu) -> str:
-    """The form's name, or `unknown`."""
-    keys = {key.lower() for key in menu.keys}
-    meanings = {labels.meaning(option.label) for option in menu.options}
-    if menu.shape == "asked":
-        return YES_NO
-    if {"r", "x"} <= keys and any(key.isdigit() for key in keys):
-        return ELICITATION
-    if len(menu.options) == 1:
-        return PARTY if "party" in menu.options[0].label.lower() else LONE
-    if len(meanings & {labels.ELICITATION, labels.PARTY, labels.CONTINUE}) > 1 or {"a", "p", "c"} <= keys:
-        return APC
-    if menu.shape == "numbered" or all(key.isdigit() for key in keys):
-        return NUMBERED if menu.prompt or menu.shape == "numbered" else UNKNOWN
-    if menu.prompt and (ASKS.search(menu.prompt) or ENDS.search(menu.prompt)):
-        return LETTERED
-    return UNKNOWN
-
-
-DEEPEST = 3
-"""Menus within menus: a fourth level is more than any real workflow has, and a human navigates there (BMAD-2b.4)."""
-IN_PARTY, IN_ELICITATION = "party", "elicitation"
-"""The modes that show their own menus and then return to the one that called them (decision 29)."""
-
-
-def opens(label: str) -> str | None:
-    """The nested mode that choosing that label starts, None where it starts none."""
-    return {labels.PARTY: IN_PARTY, labels.ELICITATION: IN_ELICITATION}.get(labels.meaning(label))
-
-
-def belongs_to(menu: Menu) -> str | None:
-    """Which nested mode shows such a menu; None for a menu of the workflow itself."""
-    return {PARTY: IN_PARTY, ELICITATION: IN_ELICITATION}.get(form_of(menu))
+    return PLACEHOLDER.match(text) is not None and meaning(text.strip("[]{}<>")) == OTHER

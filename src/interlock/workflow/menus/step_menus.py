@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
-from interlock.workflow.menus import options
+from interlock.workflow.menus import meanings
 from interlock.workflow.menus.recognition import Menu, candidates
 
 DISPLAY = re.compile(r"^(\s*(?:[-*]\s+)?)(?:\**+Display\**+\s*+:?\**+\s*+)(?=[\"“`*\[])", re.IGNORECASE)
@@ -55,7 +55,7 @@ def same(one: Menu, other: Menu) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    first, second = options.head(one).lower(), options.head(other).lower()
+    first, second = meanings.head(one).lower(), meanings.head(other).lower()
     if not first or not second or "{" in first or "{" in second or "[" in first or "[" in second:
         return True  # filled in when it is shown
     return first.startswith(second) or second.startswith(first) or SequenceMatcher(None, first, second).ratio() >= 0.7

@@ -18,8 +18,8 @@ from dataclasses import replace
 from interlock.workflow.errors import WorkflowNotRendered
 from interlock.workflow.package import files
 from interlock.workflow.package.files import Files
+from interlock.workflow.package.next_steps import SNAPSHOT
 from interlock.workflow.package.packages import Package
-from interlock.workflow.package.step import SNAPSHOT
 from interlock.workflow.package.workflow import ENTRY, RENDERER, Workflow
 
 SECONDS = 120

@@ -2,22 +2,6 @@
 
 The manifest names the file. Its kind decides how steps are found: `workflow.yaml` names its instructions, `workflow.md`
 its first step file, `SKILL.md` may do either. Some directories hold a yaml and a md; then the manifest has chosen.
-
-Our own settings for workflows that must stay as they were shipped (decision 34): `interlock.workflows.yaml`.
-
-    workflows:
-      bmm/create-prd:
-        oversight: required            # a human confirms after each step
-        parallel_validation: false     # the builder's validation steps one after the other, as they are written
-        validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
-        skip_review: true              # of dev-story: its work is not reviewed
-        steps:
-          8: {oversight: required}
-          8a: {hooks: {…}}
-    profiles:
-      night: {tier: 1, batch_size: 10}     # for `profile: night`
-
-The file stands in the project's root. Where an author has put a setting in the workflow itself, that one counts.
 """
 
 from __future__ import annotations
@@ -30,65 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from interlock.workflow.package import step
-from interlock.workflow.package import step as instructions
-from interlock.workflow.package import step as next_step
-from interlock.workflow.package.files import Fault, Files
+from interlock.workflow.package import next_steps, step, tagged_steps
+from interlock.workflow.package.files import Fault
+from interlock.workflow.package.next_steps import Next
+from interlock.workflow.package.overlay import FILE, read_overlay
 from interlock.workflow.package.packages import Package, Skill
-from interlock.workflow.package.step import Next, Step
+from interlock.workflow.package.step import Step
 from interlock.workflow.package.variables import Variables, usable_output
-
-FILE = "interlock.workflows.yaml"
-EXTENSIONS = (
-    *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
-    *("parallel_validation", "skip_review"),
-    *("requires", "required_config", "required_mcp", "required_documents"),
-)
-
-
-@dataclass(frozen=True)
-class Overlay:
-    """The settings of one workflow in that file. `raw` is all that stands there, also what is no setting."""
-
-    workflow: Mapping[str, Any] = field(default_factory=dict)
-    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    fault: Fault | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict)
-
-    def step(self, id: int | str) -> Mapping[str, Any]:
-        """The settings of one step; what it does not say about `oversight` the workflow says."""
-        inherited = {"oversight": self.workflow["oversight"]} if "oversight" in self.workflow else {}
-        return {**inherited, **self.steps.get(str(id), {})}
-
-
-def read_overlay(files: Files, module: str, name: str) -> Overlay:
-    """The overlay of a workflow; an absent file is an empty one."""
-    if not files.exists(FILE):
-        return Overlay()
-    settings = files.settings(FILE)
-    workflows = settings.values.get("workflows")
-    if settings.fault is None and not isinstance(workflows, Mapping | None):
-        return Overlay(fault=Fault("`workflows` maps MODULE/NAME of each workflow to its settings", 1))
-    found = workflows.get(f"{module}/{name}") if isinstance(workflows, Mapping) else None
-    if settings.fault is None and not isinstance(found, Mapping | None):
-        return Overlay(fault=Fault(f"`{module}/{name}` below `workflows` has no settings: a mapping is wanted", 1))
-    if not isinstance(found, Mapping):
-        return Overlay(fault=settings.fault)
-    steps = found.get("steps")
-    return Overlay(
-        {key: value for key, value in found.items() if key in EXTENSIONS},
-        {str(id): value for id, value in steps.items() if isinstance(value, Mapping)}
-        if isinstance(steps, Mapping)
-        else {},
-        settings.fault,
-        found,
-    )
-
-
-def profiles(files: Files) -> object:
-    """What the file says under `profiles`; null where it says nothing."""
-    return files.settings(FILE).values.get("profiles") if files.exists(FILE) else None
-
 
 RENDERER = "_bmad/scripts/render_skill.py"
 ENTRY = "workflow.md"
@@ -184,9 +116,9 @@ def _with_steps(workflow: Workflow, package: Package) -> Workflow:
     uses_files = found and (workflow.kind != "yaml" or path.endswith("workflow.md"))
     if uses_files:
         return _with_files(replace(workflow, text=text, files=(path,)), package, text, path, found)
-    steps = instructions.steps_of(text, path)
+    steps = tagged_steps.steps_of(text, path)
     if not steps:
-        steps = instructions.sections_of(text, path, 1)
+        steps = tagged_steps.sections_of(text, path, 1)
     if not steps:
         steps = [Step(1, workflow.skill.name, path, text, {}, None, 1)]
     return replace(workflow, text=text, steps=tuple(steps), files=(path,))
@@ -197,13 +129,13 @@ def _with_files(workflow: Workflow, package: Package, text: str, path: str, foun
     read: dict[str, Step] = {}
     follow: dict[str, tuple[Next, ...]] = {}
     start = Step(0, "start", path, text, workflow.settings)
-    ways = next_step.next_steps(start, workflow.variables, found, files.exists, start=True)
+    ways = next_steps.next_steps(start, workflow.variables, found, files.exists, start=True)
     waiting = list(dict.fromkeys([*found, *(way.path for way in ways if way.exists)]))
     while waiting and len(read) < MOST_STEPS:
         path_of = waiting.pop(0)
         one = read[path_of] = step.of_file(path_of, files.settings(path_of))
         own = workflow.variables.with_own({**workflow.settings, **one.settings})
-        follow[path_of] = tuple(next_step.next_steps(one, own, found, files.exists))
+        follow[path_of] = tuple(next_steps.next_steps(one, own, found, files.exists))
         # A copied example leads on into the files it was copied from; then those are its steps.
         waiting += [way.path for way in follow[path_of] if way.exists and way.path not in {*read, *waiting}]
     steps = sorted(read.values(), key=lambda one: (posixpath.dirname(one.path), one.order))

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from interlock.model.json import Json
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Save
@@ -152,6 +152,6 @@ def _topic(run: Draft) -> str:
     said = [state.plan.arguments, state.plan.brief]
     said += [f"{one.get('text', '')} → {one['answer']}" for one in state.asked if one.get("answer")][-6:]
     written = [*state.documents, *(path for one in state.steps.values() for path in one.files)]
-    for path in steps.existing(run.root, dict.fromkeys(one for one in written if one.endswith(".md")))[:3]:
-        said.append(steps.read(run.root, path)[:TOPIC])
+    for path in documents.existing(run.root, dict.fromkeys(one for one in written if one.endswith(".md")))[:3]:
+        said.append(documents.read(run.root, path)[:TOPIC])
     return "\n\n".join(one.strip() for one in said if one.strip())[:TOPIC]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.workflow.markdown import quoted
-from interlock.workflow.package.packages import Persona
+from interlock.workflow.package.personas import Persona
 from interlock.workflow.party.party_mode_driver import Party, RoundInput, Summary, summary
 
 FEWEST, MOST = 3, 5

@@ -15,18 +15,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from interlock.workflow.engine import menus, questions, recovery
+from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
 from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
-from interlock.workflow.engine.turn_interpreter import SKIPPED, Reading
-from interlock.workflow.menus import menu_participation_engine, recognition
-from interlock.workflow.menus.menu_participation_engine import Situation
-from interlock.workflow.menus.recognition import IN_PARTY, Menu
-from interlock.workflow.package.packages import personas
-from interlock.workflow.party import brainstorming, cast, contributions, party_mode_driver, rounds
+from interlock.workflow.engine.turn_interpreter import Reading
+from interlock.workflow.menus import escalation, forms
+from interlock.workflow.menus.forms import IN_PARTY
+from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.menus.selection import Situation
+from interlock.workflow.package.personas import personas
+from interlock.workflow.party import brainstorming, cast, contributions, exits, party_mode_driver, rounds
 from interlock.workflow.party.brainstorming import prepare as prepare
 from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.exits import during as during
 from interlock.workflow.party.party_mode_driver import (
     ERROR,
     MENU,
@@ -37,7 +40,6 @@ from interlock.workflow.party.party_mode_driver import (
     exit_word,
 )
 from interlock.workflow.party.rounds import CHOSEN, DOUBT, Answered
-from interlock.workflow.party.rounds import during as during
 from interlock.workflow.state.document import RUNNING
 
 HERE = frozenset({STALL, THRESHOLDS, DOUBT})
@@ -157,8 +159,8 @@ def beyond_thresholds(run: Draft, reading: Reading) -> bool:
     limits = run.settings.bmb
     if limits is None or reading.kind == SKIPPED or menus.had_help(run.state, run.record):
         return False
-    found = menu_participation_engine.read(reading.closing.text)
-    if menu_participation_engine.escalation(found, limits) != menu_participation_engine.PARTY_MODE:
+    found = escalation.read(reading.closing.text)
+    if escalation.escalation(found, limits) != escalation.PARTY_MODE:
         return False
     why = f"the validation found {found.blocking_errors} blocking errors and {found.major_issues} major issues"
     call(run, THRESHOLDS, why)
@@ -213,7 +215,7 @@ def interrupted(run: Draft) -> None:
     party, state = rounds.of(run), run.state
     if party is None or party.how != MENU or not party.running:
         return
-    word = rounds.exit_said(run.session, state)
+    word = exits.exit_said(run.session, state)
     if word is None:
         state.party = {**state.party, REOPEN: True}
     else:
@@ -252,7 +254,7 @@ def timed_out(run: Draft, output: str) -> str:
 
 def ended(run: Draft) -> bool:
     """Whether a human's exit word ends the discussion now: what was heard of the round counts, and its agent leaves."""
-    party, word = menu_party_under_way(run), rounds.exit_said(run.session, run.state)
+    party, word = menu_party_under_way(run), exits.exit_said(run.session, run.state)
     if party is None or word is None or not _inside(run):
         return False
     output, run.left = run.heard.output if run.left and run.heard is not None else "", False
@@ -267,7 +269,7 @@ def menu(run: Draft, found: Reading, shown: Menu, where: Situation) -> str | Non
     """The key that a menu was answered with, "" where something else is done first; None where it is not one of the
     discussion's."""
     party = menu_party_under_way(run)
-    if party is None or where.depth > recognition.DEEPEST:
+    if party is None or where.depth > forms.DEEPEST:
         return None
     if where.within != IN_PARTY:
         if any(one.get("within") == IN_PARTY for one in run.state.menu_stack):
@@ -278,10 +280,10 @@ def menu(run: Draft, found: Reading, shown: Menu, where: Situation) -> str | Non
         # Its agent did not hold it, and the errors stand: then others do.
         begin(run, rounds.new(run, THRESHOLDS, gone.why))
         return ""
-    if recognition.form_of(shown) == recognition.PARTY:
+    if forms.form_of(shown) == forms.PARTY:
         _round(run, party, found.closing.text, shown.options[0].key)
         return shown.options[0].key
-    if recognition.form_of(shown) == recognition.LONE:
+    if forms.form_of(shown) == forms.LONE:
         key = shown.options[0].key
         text = cast.in_menu(party_mode_driver.input_of(party))
         run.decide(Decision("menu", key, "Party Mode may begin", confidence=100))
@@ -306,7 +308,7 @@ def said(run: Draft, found: Reading) -> bool:
 def _round(run: Draft, party: Party, text: str, key: str) -> None:
     """One round is over: the next one's input, or the way out."""
     said_ = _hosted(run, text)
-    party, given = rounds.after(run, party, Answered(said_, left=rounds.exit_said(run.session, run.state)))
+    party, given = rounds.after(run, party, Answered(said_, left=exits.exit_said(run.session, run.state)))
     if given is not None:
         run.decide(
             Decision("menu", f"round {given.round_number}", "Party Mode goes on with the driver's input", "engine")

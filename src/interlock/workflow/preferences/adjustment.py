@@ -23,9 +23,9 @@ from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Pending
 from interlock.workflow.menus.options import Option
-from interlock.workflow.preferences import menu_rate, overrides, safety
+from interlock.workflow.preferences import menu_rate, overrides, safety, wishes
 from interlock.workflow.preferences.menu_rate import Admission
-from interlock.workflow.preferences.overrides import PROFILE, Blocked, Override
+from interlock.workflow.preferences.wishes import PROFILE, Blocked, Override
 from interlock.workflow.state.document import StepId, Waiting
 
 FREE = frozenset({"question", "preflight"})
@@ -78,7 +78,7 @@ def look(run: Draft) -> None:
 async def heard(run: RunContext, waiting: Waiting, text: str, by: str) -> str | None:
     """What is left of an answer without what it says about care; None where it was nothing else, and the question is
     asked again."""
-    word, left = overrides.inline(text)
+    word, left = wishes.inline(text)
     if word is not None:
         await _about_one(run, word, waiting, by)
         if not left:
@@ -88,7 +88,7 @@ async def heard(run: RunContext, waiting: Waiting, text: str, by: str) -> str | 
     # One of a menu's own options is meant as that, whatever else it might mean.
     options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
     chooses = questions.choose(text, options) is not None
-    said = None if waiting.purpose in FREE or chooses else overrides.understood(text)
+    said = None if waiting.purpose in FREE or chooses else wishes.understood(text)
     if said is None:
         return text
     _again(run, waiting, text, await _taken(run, said, by))

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
 from interlock.workflow.engine.context import Draft, RunContext
-from interlock.workflow.menus import options as labels
-from interlock.workflow.menus.menu_participation_engine import Situation
+from interlock.workflow.menus import meanings
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
-from interlock.workflow.preferences import adjustment, preferences
+from interlock.workflow.menus.selection import Situation
+from interlock.workflow.preferences import adjustment, implicit
 from interlock.workflow.preferences.adjustment import admit as admit
 from interlock.workflow.preferences.adjustment import look as look
 from interlock.workflow.preferences.adjustment import overridden as overridden
 from interlock.workflow.preferences.adjustment import settings as settings
-from interlock.workflow.preferences.preferences import (
+from interlock.workflow.preferences.patterns import (
     FIX,
     MENU,
     QUESTION,
@@ -32,13 +32,12 @@ from interlock.workflow.preferences.preferences import (
     Forgotten,
     Learned,
     Pattern,
-    Preferences,
-    Wishes,
     fix_situation,
     menu_situation,
     plain,
     question_situation,
 )
+from interlock.workflow.preferences.preferences import Preferences, Wishes
 from interlock.workflow.state.document import Waiting
 
 ALONE = "alone"
@@ -95,16 +94,16 @@ def known(run: Draft, shown: Menu, where: Situation) -> Situation:
 
 def threshold(run: Draft, recommended: Option) -> int:
     """The confidence of recommending such an option among several ways on."""
-    return of(run).confidence_threshold(run.state.skill, preferences.decision_type(recommended.label))
+    return of(run).confidence_threshold(run.state.skill, implicit.decision_type(recommended.label))
 
 
 def taken_back(run: Draft, shown: Menu, option: Option | None) -> bool:
     """Whether a human has just rolled back what was chosen for them at that menu, where it was a choice at all, which
     to continue is not."""
     state = run.state
-    if option is None or labels.meaning(option.label) == labels.CONTINUE:
+    if option is None or meanings.meaning(option.label) == meanings.CONTINUE:
         return False
-    return preferences.taken_back(state.decisions, state.rollbacks, _situation(run, shown.options))
+    return implicit.taken_back(state.decisions, state.rollbacks, _situation(run, shown.options))
 
 
 def shown_last(run: Draft, shown: Menu) -> Collection[str]:
@@ -162,12 +161,12 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
     choice = Choice(
         state.skill, step_of(run), situation, plain(option.label), tuple(plain(one.label) for one in options),
         plain(recommended.label) if recommended else None,
-        preferences.decision_type(recommended.label) if recommended else "", now,
+        implicit.decision_type(recommended.label) if recommended else "", now,
     )  # fmt: skip
     kept.learned = replace(kept.learned, choices=(*kept.learned.choices, choice))
     await kept.keep(choice)
-    automatic = preferences.automatic_before(state.decisions, state.rollbacks, situation)
-    for one in preferences.corrected(automatic, pattern, now) or () if automatic is not None else ():
+    automatic = implicit.automatic_before(state.decisions, state.rollbacks, situation)
+    for one in implicit.corrected(automatic, pattern, now) or () if automatic is not None else ():
         kept.learned = replace(kept.learned, feedback=(*kept.learned.feedback, one))
         await kept.keep(one)
         run.event("workflow.feedback", id=one.id, kind=one.kind, source=one.source, text=one.text, step=run.record.id)

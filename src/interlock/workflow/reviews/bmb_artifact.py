@@ -19,15 +19,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from interlock.workflow.engine import steps as documents
+from interlock.workflow.engine import documents
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.package import files as frontmatter
-from interlock.workflow.package import step as next_step
+from interlock.workflow.package import next_steps
 from interlock.workflow.package import validators as artifacts
 from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.compliance import BLOCKING, Compliance, Issue, text_issue
 from interlock.workflow.package.packages import FOLDER, Package
+from interlock.workflow.package.references import leads_somewhere
 from interlock.workflow.package.step import FILE, Step, is_step_file
-from interlock.workflow.package.validators import BLOCKING, Compliance, Issue, leads_somewhere, text_issue
 from interlock.workflow.package.workflow import Workflow
 
 AGENT, WORKFLOW, MODULE = "agent", "workflow", "module"
@@ -113,7 +114,7 @@ def _parallel(workflow: Workflow, package: Package) -> Iterator[Validator]:
     for step in workflow.steps:
         named = step.settings.get("parallel-steps", step.settings.get("parallel_steps"))
         for reference in named[:MOST] if isinstance(named, list) else ():
-            path, there = next_step.locate(str(reference), step.path, workflow.variables, paths, package.files.exists)
+            path, there = next_steps.locate(str(reference), step.path, workflow.variables, paths, package.files.exists)
             known = next((one for one in workflow.steps if one.path == path), None)
             if there:
                 yield _validator(known or _file(package, path))

@@ -17,7 +17,7 @@ from typing import Any
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -308,7 +308,7 @@ def gather(run: Draft, round: int, about: str = "") -> ReviewRound:
     recorded = [str(one["record"]) for one in built[-1:] if one.get("record")]
     recorded = recorded or stories.records(run.root, state.plan.values)
     if story is None and len(recorded) == 1:  # Its skill keeps it, status and all: it is read here, and never written.
-        story = stories.Story(recorded[0], steps.read(run.root, recorded[0]))
+        story = stories.Story(recorded[0], documents.read(run.root, recorded[0]))
     own = review_brief.installed(package, module)
     asked = f"{state.plan.arguments}\n\n{state.plan.brief}".strip()
     kept = state.examinations.get(CODE_REVIEW, {})

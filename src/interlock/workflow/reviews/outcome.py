@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.errors import InterlockError
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, MAJOR, Examined, Finding
@@ -90,7 +90,7 @@ def held(run: Draft, found: Examined) -> Examined:
     if story is None:
         why = "the work belongs to no story, so that no story can be done by it"
         return replace(found, verdict=BLOCKED, summary=f"{found.summary}; {why}", findings=(Finding(BLOCKING, why),))
-    own = [story.path, *(steps.relative(run.root, one) for one in status_file.paths(run.root, config))]
+    own = [story.path, *(documents.relative(run.root, one) for one in status_file.paths(run.root, config))]
     unseen = checklist.unseen([Evaluated(**one) for one in found.details.get("checklist", ())])
     missing = open_points(run.root, story, review_brief.of_run(run.state, run.root), own, unseen)
     if not missing:

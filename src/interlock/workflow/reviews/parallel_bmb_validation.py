@@ -21,6 +21,7 @@ from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.barrier import BARRIER_TIMEOUT, Barriers, SynchronizationBarrier
 from interlock.workflow.engine.context import Draft, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
@@ -33,17 +34,10 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
-from interlock.workflow.menus import menu_participation_engine
+from interlock.workflow.menus import escalation
+from interlock.workflow.package.compliance import BLOCKING, Compliance, Issue
 from interlock.workflow.package.step import Step
-from interlock.workflow.package.validators import BLOCKING, Compliance, Issue
-from interlock.workflow.panel import (
-    BARRIER_TIMEOUT,
-    PROCEED,
-    RETRY_ALL,
-    WITH_CONTEXT,
-    Barriers,
-    SynchronizationBarrier,
-)
+from interlock.workflow.panel import PROCEED, RETRY_ALL, WITH_CONTEXT
 from interlock.workflow.reviews import bmb_artifact, validator_answer
 from interlock.workflow.reviews.bmb_artifact import VALIDATING, BmbArtifact, Validator
 from interlock.workflow.reviews.validator_answer import FAILED, ValidatorResult, prompt
@@ -250,7 +244,7 @@ def _judged(run: Draft, artifact: BmbArtifact, whole: Sequence[Validator], valid
     sources = {STANDARD: standard.issues, **{one.label: validator_answer.counted(one) for one in validated.results}}
     findings = panel.merge({label: [_finding(one) for one in issues] for label, issues in sources.items()}, _same)
     merged = Compliance(artifact.kind, tuple(Issue(**one.data, severity=one.severity) for one in findings))
-    limits = run.settings.bmb or menu_participation_engine.Thresholds()
+    limits = run.settings.bmb or escalation.Thresholds()
     result, score = merged.result(), float(merged.score)
     heard = len(validated.results) - len(validated.unheard)
     if validated.handling != PROCEED or validated.errors:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import FOLDER, Package, Skill
@@ -109,7 +109,7 @@ def _by_git(state: WorkflowState, root: str) -> Changes | None:
 
 def _new(root: str, path: str) -> str:
     """A file that git does not know yet, as git shows a new one."""
-    text = steps.read(root, path)[: DIFF + 1]
+    text = documents.read(root, path)[: DIFF + 1]
     head = f"diff --git a/{path} b/{path}\nnew file\n"
     if "\0" in text:
         return f"{head}Binary file\n"
@@ -193,7 +193,7 @@ def standards(package: Package, module: str) -> tuple[str, list[str]]:
     planning = str(config.get("planning_artifacts") or config.get("output_folder") or "_bmad-output")
     planning = planning.replace("{project-root}/", "")
     wanted = [f"{planning}/*{name}*{end}" for name in STANDARDS for end in (".md", "/*.md")]
-    return (steps.read(root, contexts[0]) if contexts else ""), [*contexts, *_found(root, wanted)]
+    return (documents.read(root, contexts[0]) if contexts else ""), [*contexts, *_found(root, wanted)]
 
 
 def _found(root: str, patterns: Sequence[str]) -> list[str]:
@@ -244,7 +244,7 @@ def brief(
         MANNER,
         *about,
         _changed(
-            changes, story, [steps.relative(package.root, one) for one in status_file.paths(package.root, config)]
+            changes, story, [documents.relative(package.root, one) for one in status_file.paths(package.root, config)]
         ),
         f"## Project standards\n\n{settings}".rstrip(),
         f"Documents that set them (read those that bear on this change): {', '.join(named)}" if named else "",

@@ -19,9 +19,10 @@ from pydantic import BeforeValidator
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import CODE_REVIEW, NORMAL, Assignment
+from interlock.workflow.answers import AnswerModel, Text, called, objects, plain, tables_of, text_of
 from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SET_ASIDE, SEVERITIES, Finding
 from interlock.workflow.entry import verdicts
-from interlock.workflow.panel import AnswerModel, Text, called, objects, place_of, plain, tables_of, text_of, words_of
+from interlock.workflow.panel import place_of, words_of
 
 LABEL = "reviewer-"
 

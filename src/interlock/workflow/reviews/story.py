@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import documents
 from interlock.workflow.state import status_file
 from interlock.workflow.state.document import WorkflowState
 
@@ -80,7 +80,7 @@ def find(
     """The story of a run: the first of the paths that were named for it, else of those it wrote, else, with `guess`,
     the one that the status file has at work. None where none of these is there."""
     named = list(named)
-    paths = [steps.relative(root, one) for one in named if one.endswith(".md")]
+    paths = [documents.relative(root, one) for one in named if one.endswith(".md")]
     folders = list(dict.fromkeys(posixpath.dirname(one) for one in status_file.paths(root, config)))
     paths += [path for one in named if NUMBER.match(one) for path in _numbered(root, folders, one)]
     paths += [one for one in written if FILE.match(posixpath.basename(one))]
@@ -89,9 +89,9 @@ def find(
     # Two at once leave it open which one is meant.
     if at_work and (len(at_work) == 1 or statuses[at_work[0]] == AT_WORK[0]):
         key = at_work[0]
-        paths += [steps.relative(root, posixpath.join(folder, f"{key}.md")) for folder in folders]
-    found = next(iter(steps.existing(root, [one for one in paths if one])), None)
-    return Story(found, steps.read(root, found)) if found else None
+        paths += [documents.relative(root, posixpath.join(folder, f"{key}.md")) for folder in folders]
+    found = next(iter(documents.existing(root, [one for one in paths if one])), None)
+    return Story(found, documents.read(root, found)) if found else None
 
 
 def _numbered(root: str, folders: Iterable[str], name: str) -> list[str]:
@@ -104,7 +104,7 @@ def _numbered(root: str, folders: Iterable[str], name: str) -> list[str]:
         except OSError:
             continue
         found += [one for one in listed if one == f"{key}.md" or (one.startswith(f"{key}-") and one.endswith(".md"))]
-        found = [steps.relative(root, posixpath.join(folder, one)) for one in found]
+        found = [documents.relative(root, posixpath.join(folder, one)) for one in found]
         if found:
             break
     return found

@@ -15,13 +15,13 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from interlock.model.json import Json
-from interlock.workflow.engine import prompts, steps
+from interlock.workflow.answers import AnswerModel, Text, called, objects, plain, tables_of
+from interlock.workflow.engine import documents, prompts
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.entry import verdicts
-from interlock.workflow.menus import menu_participation_engine
+from interlock.workflow.menus import escalation
+from interlock.workflow.package.compliance import BLOCKING, MAJOR, MINOR, Issue
 from interlock.workflow.package.step import Step
-from interlock.workflow.package.validators import BLOCKING, MAJOR, MINOR, Issue
-from interlock.workflow.panel import AnswerModel, Text, called, objects, plain, tables_of
 from interlock.workflow.reviews.bmb_artifact import BmbArtifact, Validator
 from interlock.workflow.reviews.reviewers import SAID
 
@@ -161,7 +161,7 @@ def counted(result: ValidatorResult) -> tuple[Issue, ...]:
 
 def _report(label: str, name: str, text: str) -> ValidatorResult:
     """An answer in words: the counts it gives, the items of its sections, its verdict."""
-    numbers, verdict = menu_participation_engine.read(text), verdicts.read(text)
+    numbers, verdict = escalation.read(text), verdicts.read(text)
     issues: list[Issue] = []
     section, sections = "", 0
     for line in text.splitlines():
@@ -264,7 +264,7 @@ def _filled(run: Draft, step: Step, artifact: BmbArtifact) -> Step:
     for name, value in step.settings.items():
         if isinstance(value, str) and value.startswith(("./", "../")):  # from the step, which the validator is not at
             given.setdefault(name, os.path.normpath(os.path.join(folder, value)))
-    variables = steps.variables_of(run.workflow, step, {**run.state.plan.values, **given})
+    variables = documents.variables_of(run.workflow, step, {**run.state.plan.values, **given})
     settings = {
         name: given.get(name, variables.resolve(value).text if isinstance(value, str) else value)
         for name, value in step.settings.items()

@@ -17,10 +17,10 @@ from interlock.model.question import reply_command
 from interlock.model.workflow import in_force, place_of
 from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
 from interlock.workflow.package.packages import Invocation
-from interlock.workflow.party import rounds
-from interlock.workflow.preferences import overrides, preferences
+from interlock.workflow.party import exits
+from interlock.workflow.preferences import explicit, wishes
 from interlock.workflow.preferences.hints import progress_mode
-from interlock.workflow.preferences.overrides import Blocked
+from interlock.workflow.preferences.wishes import Blocked
 from interlock.workflow.state import rollback_plan
 
 RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, LEAVE, INVALID = (
@@ -58,28 +58,28 @@ def chat_command(text: str) -> ChatCommand | None:
     message = text.strip()
     invoked = detect(message)
     if isinstance(invoked, Invocation):
-        refused = overrides.understood(overrides.inline(invoked.arguments)[1])
+        refused = wishes.understood(wishes.inline(invoked.arguments)[1])
         if isinstance(refused, Blocked):
             return ChatCommand(INVALID, f"{refused.error.message} ({refused.code})")
         return ChatCommand(RUN, invoked.text, invoked.arguments)
     if isinstance(invoked, Malformed):
         return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
-    if preferences.understood(message) is not None:
+    if explicit.understood(message) is not None:
         return ChatCommand(FEEDBACK, message)
-    modifier, left = overrides.inline(message)
+    modifier, left = wishes.inline(message)
     if modifier is not None and left:
         found = _short(left)
         return replace(found, modifier=modifier) if found is not None and found.kind == RESUME else None
-    if rounds.exit_alone(message) is not None:
+    if exits.exit_alone(message) is not None:
         return ChatCommand(LEAVE, message)
     found = _short(message)
     if found is not None or progress_mode(message) is not None:
         return found or ChatCommand(ADJUST, message)
     # A wish that is refused is a command too, so that it is explained.
-    said = overrides.understood(message)
+    said = wishes.understood(message)
     if said is None:
         return None
-    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != overrides.INLINE for one in said)
+    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != wishes.INLINE for one in said)
     return ChatCommand(ADJUST, message, precise=precise)
 
 

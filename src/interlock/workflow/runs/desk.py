@@ -29,8 +29,8 @@ from interlock.model.names import HUMAN
 from interlock.model.task import WAITING
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import UNWRITTEN, WorkflowStateManager
 
 YIELD = 2.0

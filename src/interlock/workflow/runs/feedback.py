@@ -15,9 +15,10 @@ from interlock.model.json import Json
 from interlock.storage.ledger import Rows
 from interlock.workflow.entry import workflow_entry_wrapper
 from interlock.workflow.memory.memory_bridge import MemoryBridge, origin_of
-from interlock.workflow.preferences import preferences
-from interlock.workflow.preferences.preferences import Feedback, Forgotten, Learned, Preferences
-from interlock.workflow.runs import opening
+from interlock.workflow.preferences import explicit
+from interlock.workflow.preferences.patterns import Feedback, Forgotten, Learned
+from interlock.workflow.preferences.preferences import Preferences
+from interlock.workflow.runs import knowledge
 from interlock.workflow.state.document import WorkflowState
 
 KEY = "feedback"
@@ -44,14 +45,14 @@ class LearnedOf:
         Raises:
             InvalidRequest: it is no feedback, or there is nothing yet that it could be about.
         """
-        said = preferences.understood(text)
+        said = explicit.understood(text)
         if said is None:
             raise InvalidRequest(
                 f"That is no feedback that is understood. Say one of: {'; '.join(EXAMPLES)}.", field="text",
                 examples=list(EXAMPLES),
             )  # fmt: skip
         state = self._state
-        given = preferences.feedback(said, state.decisions, iso(self._workspace.clock.now()))
+        given = explicit.feedback(said, state.decisions, iso(self._workspace.clock.now()))
         if given is None:
             raise InvalidRequest(
                 f"{state.workflow_id} has not decided anything yet that this could be about. "
@@ -62,7 +63,7 @@ class LearnedOf:
         stored = self._with_memory(lambda memory: memory.keep(given) is not None)
         return {
             "understood": given.kind, "feedback": given.as_dict(), "stored": stored, "workflow_id": state.workflow_id,
-            "text": preferences.noted(given) + ("" if stored else self._not_kept()),
+            "text": explicit.noted(given) + ("" if stored else self._not_kept()),
         }  # fmt: skip
 
     def listed(self) -> list[Json]:
@@ -120,7 +121,7 @@ class LearnedOf:
         def log(reason: str, _: str) -> None:
             self._problems.append(reason)
 
-        memory = opening.opened(self._open_memory, self._workspace, self._state, log)
+        memory = knowledge.opened(self._open_memory, self._workspace, self._state, log)
         if memory is None:
             return False
         try:

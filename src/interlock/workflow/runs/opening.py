@@ -1,54 +1,39 @@
-"""A task's run of a workflow opened for work: its state and definition, as they are now.
-
-What memory knows of a run's project and of its failures, and what the run adds to it (FR31, FR35, FR19d).
-
-Memory is optional: where it cannot be asked, the run begins with an empty context and every failure is a new one, and
-an event says so.
-"""
+"""A task's run of a workflow opened for work: its state and definition, as they are now."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-import anyio.to_thread
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.core.waiting import HumanWait
-from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
-from interlock.memory.store import Log, MemoryStore, OpenMemory
-from interlock.model.names import SYSTEM
+from interlock.errors import InterlockError, WorkflowNotFound
 from interlock.runner.executor import Job
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.context import Examination, RunContext
 from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.entry import workflow_entry_wrapper
-from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.hooks.runner import HookRunner
-from interlock.workflow.memory.memory_bridge import MemoryBridge, origin_of
-from interlock.workflow.package import rendering
-from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package import overlay, rendering
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.party import in_a_step
 from interlock.workflow.preferences import application
-from interlock.workflow.preferences.application import Choices
-from interlock.workflow.preferences.overrides import Profile
-from interlock.workflow.preferences.preferences import Choice, Feedback
+from interlock.workflow.preferences.profiles import Profile
 from interlock.workflow.runs import override_commands, starting
 from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
-from interlock.workflow.state import files
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import COMPLETED, FAILED, WorkflowState
-from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
+from interlock.workflow.state.rollback import Rollback
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 
@@ -194,63 +179,3 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
         found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked, in_documents,
         lane, base, reviewer.strip(), model.strip(),
     )  # fmt: skip
-
-
-TOLD = 20  # different troubles of one run that are logged
-
-
-def opened(open_memory: OpenMemory | None, workspace: Workspace, state: WorkflowState, log: Log) -> MemoryStore | None:
-    """The memory for a run's project, as the settings say; null where they make no sense, which is logged."""
-    if open_memory is None:
-        return None
-    project = state.plan.project
-    try:
-        with workspace.ledger.snapshot() as rows:
-            settings = workspace.settings(rows)
-        return open_memory(settings, project, files.output_folder(project, state.plan.output_folder), log)
-    except InvalidRequest as error:
-        log(error.message, "open")
-        return None
-
-
-def about(
-    state: WorkflowState, workflow: Workflow, memory: MemoryStore | None, log: Log = lambda *_: None
-) -> Knowledge:
-    """The knowledge for that run. Never raises."""
-    if memory is None:
-        return Knowledge()
-    origin = origin_of(state, workflow)
-    words = [workflow.skill.name.replace("-", " "), workflow.skill.description, state.plan.arguments, state.plan.brief]
-    loaded = ContextPreLoader(memory, log).load(origin.project_id, [one for one in words if one][:4])
-    bridge = MemoryBridge(memory, origin, log)
-
-    async def fix(failure: str) -> str | None:
-        return await anyio.to_thread.run_sync(partial(bridge.fix, failure))
-
-    async def learn(failure: str, helped: str) -> None:
-        await anyio.to_thread.run_sync(partial(bridge.fixed, failure, helped))
-
-    async def keep(one: Choice | Feedback) -> None:
-        await anyio.to_thread.run_sync(partial(bridge.keep, one))
-
-    choices = Choices(bridge.learned(state.skill), keep)
-    return Knowledge(loaded.context, loaded.relevance, fix, learn, loaded.servers, choices)
-
-
-def degraded(workspace: Workspace, task_id: str | None, workflow_id: str) -> Log:
-    """Notes each trouble with memory as an event, once for a run."""
-    told: set[tuple[str, str]] = set()
-
-    def log(reason: str, operation: str) -> None:
-        if (reason, operation) in told or len(told) >= TOLD:
-            return
-        told.add((reason, operation))
-        try:
-            with workspace.act(Principal(SYSTEM)) as act:
-                act.event(
-                    "memory.degraded", task_id, reason=reason[:1000], operation=operation, workflow_id=workflow_id
-                )
-        except InterlockError:
-            return  # The ledger is busy or gone: memory's troubles are not worth waiting for it.
-
-    return log

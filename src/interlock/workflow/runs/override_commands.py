@@ -15,21 +15,14 @@ from interlock.model.json import Json
 from interlock.model.progress import MODES
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine.adaptive_settings import BATCH, TIER, Care, adapt
-from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package import overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.party import rounds
-from interlock.workflow.preferences import menu_rate, overrides, safety
+from interlock.workflow.party import exits
+from interlock.workflow.preferences import menu_rate, overrides, profiles, safety, wishes
 from interlock.workflow.preferences.hints import PROGRESS, progress_mode
-from interlock.workflow.preferences.overrides import (
-    HINT,
-    INLINE,
-    PROFILE,
-    SETTING,
-    Blocked,
-    Override,
-    Profile,
-)
+from interlock.workflow.preferences.profiles import Profile
+from interlock.workflow.preferences.wishes import HINT, INLINE, PROFILE, SETTING, Blocked, Override
 from interlock.workflow.state.document import WorkflowState
 
 EXAMPLES = (
@@ -49,7 +42,7 @@ def profiles_in(root: str) -> dict[str, Profile]:
     Raises:
         InvalidRequest, SafetyOverrideBlocked: one cannot be used.
     """
-    return overrides.read(overlay.profiles(Files(root))) if root else {}
+    return profiles.read(overlay.profiles(Files(root))) if root else {}
 
 
 def refuse_configured(workflow: Workflow, root: str) -> None:
@@ -79,14 +72,14 @@ def at_the_beginning(
     """
     document: Json = {}
     said: list[Override] = []
-    word, left = overrides.inline(arguments)
-    found = overrides.understood(left) if left else None
+    word, left = wishes.inline(arguments)
+    found = wishes.understood(left) if left else None
     if isinstance(found, Blocked):
         raise found.error
     mode = progress_mode(left) if found is None and left else None
     if found or mode:
         said, left = list(found or ()), ""
-    word = word or overrides.inline(brief)[0]
+    word = word or wishes.inline(brief)[0]
     # What an option says is no less explicit than words.
     said += [Override(TIER, TIER, tier, f"--tier {tier}")] if tier is not None else []
     said += [Override(PROFILE, profile, None, f"--profile {profile}")] if profile else []
@@ -113,12 +106,12 @@ def say(
     if not act.leads:
         raise Forbidden("How careful a workflow is, is said by the lead or a human, not by who is at work in it.")
     text = "clear overrides" if clear else text
-    word = rounds.exit_understood(text, state)
+    word = exits.exit_understood(text, state)
     if word is not None and state is not None:
         return _left(act, state, word)
     document = act.rows.workflows.session(session)
     mode = progress_mode(text)
-    said = None if mode else overrides.understood(text)
+    said = None if mode else wishes.understood(text)
     if isinstance(said, Blocked):
         raise said.error
     if mode is not None:
@@ -149,7 +142,7 @@ def _left(act: UnitOfWork, state: WorkflowState, word: str) -> Json:
     """An exit word to the discussion that is under way (BMAD-5.4.1)."""
     session = session_of(state)
     document = act.rows.workflows.session(session)
-    rounds.say_exit(document, state, word)
+    exits.say_exit(document, state, word)
     act.rows.workflows.keep_session(session, document, act.at)
     act.event("workflow.said", state.task_id, workflow_id=state.workflow_id, session=session, said=[word])
     text = "Party Mode ends; the run goes on with what was said so far."

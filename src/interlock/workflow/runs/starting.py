@@ -17,13 +17,12 @@ from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.task import Task
-from interlock.workflow.engine import decision_log, steps
+from interlock.workflow.engine import decision_log, documents, steps
 from interlock.workflow.entry import preflight_validation, validation_type_detector
 from interlock.workflow.entry.workflow_entry_wrapper import Located, detect, locate
-from interlock.workflow.hooks import definitions, runner
+from interlock.workflow.hooks import definitions, program
 from interlock.workflow.menus import step_menus
-from interlock.workflow.package import rendering
-from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package import overlay, rendering
 from interlock.workflow.package.packages import Invocation, Skill
 from interlock.workflow.preferences import safety
 from interlock.workflow.runs import override_commands
@@ -132,7 +131,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
         if refused is not None:
             raise safety.refusal(refused, f"{name}={value}")
     for path, fault in found.workflow.faults:
-        if path == workflows.FILE:
+        if path == overlay.FILE:
             # What is meant to make the run careful must not be left out unseen.
             raise InvalidRequest(
                 f"{path} cannot be read, so its settings and hooks would not count: line {fault.line}, "
@@ -278,13 +277,13 @@ def preview(found: Located) -> Json:
                 "expected": str(id) in likely,
                 "optional": one.optional,
                 "menus": [list(menu.keys) for menu in step_menus.menus_of(one.text)],
-                "outputs": steps.outputs(workflow, one),
+                "outputs": documents.outputs(workflow, one),
                 "next": [way.path for way in workflow.after(one)],
             }
             for id, one in zip(steps.identify(state, workflow.steps), workflow.steps, strict=True)
         ],
         "hooks": [
-            {**asdict(one), "command": one.name, "fault": runner.fault(one, found.package.root)}
+            {**asdict(one), "command": one.name, "fault": program.fault(one, found.package.root)}
             for one in programs.hooks
         ],
         "hook_faults": [{"path": one.file, "line": one.line, "message": one.message} for one in programs.malformed],

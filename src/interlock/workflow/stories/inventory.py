@@ -31,9 +31,9 @@ from ruamel.yaml.error import YAMLError
 from interlock.errors import ConfigParseError, InvalidRequest, NotFound
 from interlock.workflow.package import files as package_files
 from interlock.workflow.package.files import Files
+from interlock.workflow.package.overlay import FILE as OVERLAY
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.variables import DEFAULT_OUTPUT
-from interlock.workflow.package.workflow import FILE as OVERLAY
 from interlock.workflow.state import status_file
 
 BACKLOG, DONE, BLOCKED = "backlog", "done", "blocked"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.model.json import Json
 from interlock.model.plan import cycles
-from interlock.workflow.panel import objects
+from interlock.workflow.answers import objects
 from interlock.workflow.stories.inventory import Backlog, PlannedStory
 
 TEXT = 1500  # characters of a story's text that the agent reads
