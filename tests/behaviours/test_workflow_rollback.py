@@ -564,25 +564,25 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.behaviours.test_workflow_rollback import RollPlace
-from interlock.workflow.state import rollback, rollback_plan, files
+from interlock.workflow.state import archive, rollback_plan
 place = RollPlace(Path(sys.argv[1]), worktree=sys.argv[3] == "worktree")
 state = place.load()
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(times):
-    real, count = rollback.sha_of, [0]
+    real, count = archive.sha_of, [0]
     def counted(*given):
         count[0] += 1
         if count[0] > times: die()
         return real(*given)
     return counted
 if sys.argv[2] == "before the files":
-    rollback.Archive.carry_out = die
+    archive.Archive.carry_out = die
 elif sys.argv[2] == "after the files":
-    real = rollback.Archive.carry_out
+    real = archive.Archive.carry_out
     def done(*given): real(*given); die()
-    rollback.Archive.carry_out = done
+    archive.Archive.carry_out = done
 else:
-    rollback.sha_of = after(int(sys.argv[2]))
+    archive.sha_of = after(int(sys.argv[2]))
 place.rolling.to(state, rollback_plan.choose(state, 2))
 """
 

@@ -57,9 +57,9 @@ def run(
             wire.close()
             raise
     leader = ref.identify(process.pid)  # It was not waited for, so the number is still its own.
-    said: list[int] = []
+    said, read = list[int](), threading.Event()
     # While the streams are read here: a daemon that it leaves may hold them open.
-    watch = threading.Thread(target=_watch, args=(wire, leader, token, said), daemon=True)
+    watch = threading.Thread(target=_watch, args=(wire, leader, token, said, read), daemon=True)
     watch.start()
     try:
         out, err = process.communicate(stdin, timeout=timeout)
@@ -69,6 +69,7 @@ def run(
         process.communicate()
         raise
     finally:
+        read.set()
         watch.join()
         wire.close()
     if said and said[0]:
@@ -76,9 +77,9 @@ def run(
     return (said[1] if len(said) > 1 else -signal.SIGKILL), out, err
 
 
-def _watch(wire: socket.socket, leader: ProcessRef | None, token: str, said: list[int]) -> None:
+def _watch(wire: socket.socket, leader: ProcessRef | None, token: str, said: list[int], read: threading.Event) -> None:
     """Hear the supervisor: the number of the error that starting met, 0 for none, and the exit code. Then end what is
-    left."""
+    left. `read`: nobody reads the streams any more."""
     with wire.makefile("rb") as lines:
         for line in (lines.readline(), lines.readline()):
             if line:
@@ -90,6 +91,8 @@ def _watch(wire: socket.socket, leader: ProcessRef | None, token: str, said: lis
             _end(leader, token)
     if not said or (said[0] == 0 and len(said) == 1):
         _end(leader, token)  # Somebody has ended the supervisor, and what it had below itself went elsewhere.
+        while not read.wait(_GOING):
+            _end(leader, token)  # What was started in the moment of its end was not seen yet, and holds the streams.
 
 
 def _end(leader: ProcessRef | None, token: str) -> None:
