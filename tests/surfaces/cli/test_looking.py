@@ -154,6 +154,49 @@ def test_following_a_log_ends_with_its_run(interlock: Interlock, task: Create, t
     assert following.returncode == 0
 
 
+def test_attach_follows_a_task_from_run_to_run_and_says_what_it_waits_for(
+    interlock: Interlock, task: Create, tmp_path: Path
+) -> None:
+    here = task("noisy")
+    runs = tmp_path / "home" / "teams" / "alpha-squad" / "runs" / here
+    attached = subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", "--json", "attach", here], stdout=subprocess.PIPE, text=True
+    )
+    assert attached.stdout is not None
+
+    def heard() -> dict[str, object]:
+        assert attached.stdout is not None
+        found: dict[str, object] = json.loads(attached.stdout.readline())
+        return found
+
+    assert heard()["state"] == "ready"
+    runs.mkdir(parents=True, exist_ok=True)
+    (runs / "output.1.log").write_text(f"{'old ' * 2000}\nbegun\n")
+    interlock("task", "claim", here, "--as", "tester")
+    begun = heard()
+    assert begun["run"] == 1 and len(str(begun["text"])) < 5000, "only the last of what was printed"
+    assert heard()["text"] == "begun\n"
+    interlock("task", "block", here, "--reason", "no disk", "--as", "tester")
+    question = heard()["question"]
+    assert isinstance(question, dict) and "no disk" in question["text"]
+    (runs / "output.2.log").write_text("again\n")
+    interlock("question", "reply", here, "there is one now")
+    interlock("task", "claim", here, "--as", "tester")
+    found = [heard()]
+    while "text" not in found[-1]:
+        found.append(heard())
+    assert (found[-1]["run"], found[-1]["text"]) == (2, "again\n")
+    interlock("task", "complete", here, "--as", "tester")
+    assert json.loads(attached.communicate(timeout=100)[0].splitlines()[-1])["state"] == "done"
+    assert attached.returncode == 0
+    out = interlock("attach", here).out
+    assert "run 2" in out and "again" in out and "-- done" in out
+    gone = task("not wanted")
+    interlock("task", "cancel", gone)
+    assert interlock("attach", gone).code == 1
+    assert interlock("--json", "attach", "ghost").error["error"] == "task_not_found"
+
+
 def test_events_are_numbered_without_gaps_and_go_on_where_one_stopped(interlock: Interlock, task: Create) -> None:
     task("T1")
     found = interlock("--json", "events").json

@@ -19,7 +19,7 @@ from tests.surfaces.cli.conftest import Interlock
 
 # Every verb of the contract's "Command line".
 CONTRACT = """
-demo init plan run up open status report logs merge diff pause resume stop down doctor join leave inject
+demo init plan run up open status report logs attach merge diff pause resume stop down doctor join leave inject
 hook agents/list agents/check agents/registry acp mcp work protocol/send protocol/schema session-end scheduler/poll
 events token/create token/list token/revoke
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier

@@ -1,4 +1,4 @@
-"""`interlock logs`, `task file` and `events`: what runs have printed and left, and the history of a team."""
+"""`interlock logs`, `attach`, `task file` and `events`: what runs print and left, and the history of a team."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from interlock.app.team import Team
 from interlock.clock import seconds
 from interlock.errors import RunNotFound, TaskNotFound
 from interlock.model.event import Event
+from interlock.model.task import FINAL, Task
 from interlock.model.views import FilePart
-from interlock.surfaces.cli import words
+from interlock.surfaces.cli import task_text, words
 from interlock.surfaces.cli.call import Call, verb
 
 LOOK_EVERY = 0.2
@@ -26,6 +27,8 @@ LOOK_EVERY = 0.2
 LONGEST_PAUSE = 1.0
 LONGEST_LINE = 1 << 20
 """Most characters of a line that are held until its end is there."""
+TAIL = 4_000
+"""Bytes of what a run has printed already that `attach` shows."""
 PAYLOAD_CHARS = 200
 STEERING = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Escape sequences: colours, and all that else steers a terminal."""
@@ -54,6 +57,68 @@ def logs(call: Call, what: str, follow: bool, number: int | None) -> None:
     else:
         path = None if call.home.elsewhere else team.output(task_id, first.run)[0]
         call.document({**about, "path": path, "text": "".join(_lines(parts))})
+
+
+@verb("attach", reads=True, example="interlock attach 003")
+@click.argument("what", metavar="TASK|MEMBER")
+def attach(call: Call, what: str) -> int:
+    """Follow a task while it is worked on, run after run, until nothing more is tried.
+
+    What its agent prints is shown as it comes, and between runs why the task waits. It goes on without you: Ctrl-C only
+    ends the look. The exit code is 0 where it is done. With --json each line of output, and each change of the task, is
+    one document.
+    """
+    team = call.team()
+    task_id, shown, said = _task_meant(team, what), 0, ""
+
+    def look() -> Task:
+        nonlocal said
+        task = team.task(task_id)
+        stands = f"{task.state} {(task.question or {}).get('id') or task.why or ''}"
+        if stands != said and task.state != "in-progress":
+            _stands(call, task, task.why or "", team.name)
+        said = stands
+        return task
+
+    while True:
+        task = look()
+        if task.run and task.run > shown:
+            if _show_run(call, team, task, look):
+                shown = task.run
+                continue
+            shown = shown if task.state == "in-progress" else task.run  # It has not printed yet, or did not at all.
+        if task.state in FINAL or task.state == "deadletter":
+            return 0 if task.state == "done" else 1
+        time.sleep(LONGEST_PAUSE)
+
+
+def _stands(call: Call, task: Task, why: str, team: str) -> None:
+    """Say where a task stands; with a question the command that answers it."""
+    document = {"task_id": task.id, "run": task.run, "state": task.state, "question": task.question, "why": why or None}
+    lines = [words.faint(f"-- {task.state}{f': {words.clean(why)}' if why else ''}")]
+    call.answer(document, [*lines, *(task_text.question(task.question, team) if task.question else ())])
+    sys.stdout.flush()
+
+
+def _show_run(call: Call, team: Team, task: Task, look: Callable[[], object]) -> bool:
+    """What the task's run has printed last, and what it prints until it ends; whether there was anything. `look` tells
+    what becomes of the task meanwhile."""
+    run = task.run
+    try:
+        first = team.output_part(task.id, run)
+        skipped = max(0, first.size - TAIL)
+        first = team.output_part(task.id, run, start=skipped) if skipped else first
+    except RunNotFound:
+        return False
+    call.note(words.faint(f"-- run {run}" + (f" by {words.clean(task.owner)}" if task.owner else "")))
+    parts = _parts(first, lambda start: team.output_part(task.id, run, start=start), follow=True, idle=look)
+    if not call.json:
+        _print(parts)
+        return True
+    for line in _lines(parts):
+        call.document({"task_id": task.id, "run": run, "text": line})
+        sys.stdout.flush()
+    return True
 
 
 @verb("file", reads=True, example="interlock task file 003 build/report.html > report.html")
@@ -93,8 +158,11 @@ def _task_meant(team: Team, what: str) -> str:
     return max(mine, key=lambda task: str(task.claimed_at)).id
 
 
-def _parts(part: FilePart, read: Callable[[int], FilePart], *, follow: bool = False) -> Iterator[FilePart]:
-    """The parts of a file from `part` on, each read when the one before was used; with `follow` until it has ended."""
+def _parts(
+    part: FilePart, read: Callable[[int], FilePart], *, follow: bool = False, idle: Callable[[], object] | None = None
+) -> Iterator[FilePart]:
+    """The parts of a file from `part` on, each read when the one before was used; with `follow` until it has ended, and
+    `idle` whenever nothing has come."""
     pause = LOOK_EVERY
     while True:
         if part.data:
@@ -106,6 +174,8 @@ def _parts(part: FilePart, read: Callable[[int], FilePart], *, follow: bool = Fa
         if not part.data:
             if not follow:
                 return  # It has become shorter.
+            if idle is not None:
+                idle()
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
         part = read(end)

@@ -18,6 +18,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("status", "status:status", "what needs me, what is running, what is next"),
         ("report", "status:report", "what is done with its evidence, what failed and why"),
         ("logs", "logs:logs", "the output of a task's or member's run"),
+        ("attach", "logs:attach", "follow a task while it is worked on, run after run"),
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
         ("question ask", "question:ask", "ask a human about a task"),
