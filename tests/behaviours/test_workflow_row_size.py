@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.json import Json
 from interlock.workflow.errors import StateUnreadable
 from interlock.workflow.state import schema_1, step_tracking
@@ -178,6 +179,34 @@ def test_what_goes_on_after_a_load_changes_no_snapshot(place: StatePlace) -> Non
     assert loaded.checkpoints == before
     place.save(loaded)
     assert place.load().checkpoints == before
+
+
+def test_what_is_changed_deep_inside_after_a_save_is_written_by_the_next(place: StatePlace) -> None:
+    state = place.state(steps=20)
+    state.asked = [{"key": "1", "data": {"options": [{"key": "C"}]}}]
+    state.examinations = {"code_review": {"rounds": [{"findings": [{"status": "open"}]}]}}
+    place.save(state)
+    state.asked[0]["data"]["options"][0]["key"] = "X"
+    state.examinations["code_review"]["rounds"][0]["findings"][0]["status"] = "fixed"
+    place.save(state)
+    assert place.load().as_dict() == state.as_dict()
+
+
+def test_a_save_that_was_undone_is_written_whole_by_the_next(place: StatePlace) -> None:
+    state = place.state(steps=20)
+    through(place, state, 1, 2)
+    before = state.version
+    state.asked = [{"key": "1", "text": "Which?"}]
+
+    def undone(act: UnitOfWork) -> None:
+        place.states.save(act, state)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        place.act(undone)
+    state.version = before  # as the run's desk does
+    place.save(state)
+    assert place.load().as_dict() == state.as_dict() and state.asked
 
 
 def test_a_row_from_before_is_read_as_it_is() -> None:

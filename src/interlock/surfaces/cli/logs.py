@@ -69,7 +69,7 @@ def attach(call: Call, what: str) -> int:
     one document.
     """
     team = call.team()
-    task_id, shown, said = _task_meant(team, what), 0, ""
+    task_id, shown, silent, said = _task_meant(team, what), 0, 0, ""
 
     def look() -> Task:
         nonlocal said
@@ -86,7 +86,10 @@ def attach(call: Call, what: str) -> int:
             if _show_run(call, team, task, look):
                 shown = task.run
                 continue
-            shown = shown if task.state == "in-progress" else task.run  # It has not printed yet, or did not at all.
+            if task.state == "in-progress" and silent != task.run:
+                silent = task.run
+                call.note(words.faint(f"-- run {silent} has printed nothing yet"))
+            shown = shown if task.state == "in-progress" else task.run
         if task.state in FINAL or task.state == "deadletter":
             return 0 if task.state == "done" else 1
         time.sleep(LONGEST_PAUSE)

@@ -8,7 +8,7 @@
 
 They stand in the frontmatter of a step or of the workflow, or in our overlay file (decision 34). This module turns them
 into `Hook`s and never raises: what cannot be read is a `Malformed` with file and line. Running them is
-`hook_runner`'s.
+`runner`'s.
 """
 
 from __future__ import annotations

@@ -163,8 +163,8 @@ AS_KEPT = GetPydanticSchema(lambda _, handler: handler(list[Json]))
 class RunPlan:
     """What the run was asked to do, as it was asked; nothing here changes by running, only by a human. `session` is
     the session it was begun in, whose workflows share what a person said to one of them: a chat session, or the run's
-    own id. `said` is what was said about care and progress at its beginning (`personal.overrides`), `own_tier` the tier
-    that the project looks like, where another one was asked for; `tier_by_default`: nobody chose the tier."""
+    own id. `said` is what was said about care and progress at its beginning (`preferences.overrides`), `own_tier` the
+    tier that the project looks like, where another one was asked for; `tier_by_default`: nobody chose the tier."""
 
     project: str = ""
     output_folder: str = ""
@@ -194,11 +194,11 @@ class WorkflowState:
     again. `visits` counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting
     for a human and being down are not in it. `written` are the files as the run last left them (path: hash, empty for
     deleted ones): what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one
-    may be undone. `loops` are those of validate, edit and validate again (`control.loop_back_handler`), by what is
+    may be undone. `loops` are those of validate, edit and validate again (`engine.loop_back_handler`), by what is
     validated. `examinations` are the rounds of each examination of finished work, `subagents` the agents that
     were given a part of it, `party` the discussion under way or the last one, `learned` what the agents say was
     decided and learned, `curated` when that was taken over into memory, `misaligned` what the project's documents
-    disagreed about when it began. `hooks` is what `control.hooking` keeps: what became of each step's, and what the
+    disagreed about when it began. `hooks` is what `hooks.records` keeps: what became of each step's, and what the
     agent is yet to be told of their output. `care` is what was said about care and in force at the last decision.
     """
 
