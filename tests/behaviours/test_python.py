@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections.abc import Callable
@@ -84,3 +85,15 @@ def test_who_waits_for_mail_is_woken_when_the_home_is_closed(connect: Callable[.
     home.close()
     thread.join(60)
     assert found == [([], True)]
+
+
+def test_a_verb_that_waits_works_where_an_event_loop_runs(team: Team) -> None:
+    """As in every cell of a notebook."""
+    task = team.create_task("Write it", verify="true")
+    ada = team.acting("ada")
+    ada.claim(task.id)
+
+    async def cell() -> str:
+        return ada.complete(task.id).state
+
+    assert asyncio.run(cell()) == "done"

@@ -9,8 +9,7 @@ from functools import partial
 from shutil import which
 from tempfile import TemporaryDirectory
 
-from anyio import run as run_async
-
+from interlock.app.blocking import run_async
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import (
     AgentError,

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from shutil import rmtree
 
-from anyio import run as run_async
-
 from interlock.agents.profiles import AgentProfile as Profile
 from interlock.agents.registry import AgentInfo, AgentRegistry, AgentSummary, WhyIdle
+from interlock.app.blocking import run_async
 from interlock.core.tasks.find import find
 from interlock.core.tasks.verify import verified
 from interlock.core.unit_of_work import Principal, Workspace

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from contextlib import suppress
 from inspect import Parameter, Signature
 from typing import Any
 
-from interlock.errors import InvalidRequest
+from interlock.errors import InterlockError, InvalidRequest
+from interlock.model.json import Json
 from interlock.surfaces.cli import main
 from interlock.surfaces.mcp.resources import PROMPTS, RESOURCES, McpPrompt, McpResource
 from interlock.surfaces.mcp.team_tools import TOOLS
@@ -22,6 +25,45 @@ def test_simple_text(call: ToolCall) -> str:
 def test_error_handling(call: ToolCall) -> str:
     """Always fails."""
     raise InvalidRequest("This tool intentionally returns an error for testing.")
+
+
+def greet(call: ToolCall, *, name: str) -> str:
+    """Greets at once."""
+    return f"Hello, {name}!"
+
+
+def slow_compute(call: ToolCall, *, seconds: float, label: str | None = None) -> Json:
+    """Takes its time."""
+    task = call.connection.team.create_task(label or "Compute", assignee="ann")
+    threading.Timer(seconds, finish, [call, task.id]).start()
+    return {"task_id": task.id}
+
+
+def failing_job(call: ToolCall) -> Json:
+    """Fails for good."""
+    team = call.connection.home.team(call.connection.team_name)
+    team.configure({"verify_rounds": 1})
+    task = team.create_task("Fail", assignee="ann", verify="false")
+    threading.Timer(1.0, finish, [call, task.id]).start()
+    return {"task_id": task.id}
+
+
+def protocol_error_job(call: ToolCall) -> Json:
+    """Ends, and what it left cannot be read."""
+    team = call.connection.team
+    task = team.create_task("Be lost", assignee="ann")
+    finish(call, task.id)
+    with team.for_machine()._act(None) as act:
+        act.rows.tasks.update(act.rows.tasks.get(task.id), workflow="gone", updated_at=act.at)
+    return {"task_id": task.id}
+
+
+def finish(call: ToolCall, task: str) -> None:
+    """Do it as the member that it is for; one that was cancelled stays so."""
+    with suppress(InterlockError):
+        ann = call.connection.team.acting("ann", session="by-hand")
+        ann.claim(task)
+        ann.complete(task)
 
 
 def test_simple_prompt() -> list[str]:
@@ -49,7 +91,8 @@ def text(uri: str, kind: str, read: Any) -> McpResource:
     return McpResource(uri, uri, "For the suite", kind, read)
 
 
-TOOLS |= {tool.name: tool for tool in map(McpTool, (test_simple_text, test_error_handling))}
+TOOLS |= {tool.name: tool for tool in map(McpTool, (test_simple_text, test_error_handling, greet))}
+TOOLS |= {tool.__name__: McpTool(tool, begins_task=True) for tool in (slow_compute, failing_job, protocol_error_job)}
 PROMPTS |= {
     prompt.name: prompt
     for prompt in map(McpPrompt, (test_simple_prompt, test_prompt_with_arguments, test_prompt_with_embedded_resource))

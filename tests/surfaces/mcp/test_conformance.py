@@ -99,3 +99,18 @@ def test_what_the_specification_requires_and_we_offer_passes(
         capture_output=True, text=True, timeout=SECONDS,
     )  # fmt: skip
     assert ran.returncode == 0 and "Baseline check passed" in ran.stdout, ran.stdout[-5000:] + ran.stderr[-2000:]
+
+
+@pytest.mark.parametrize("served", ["fixture"], indirect=True)
+def test_calls_that_last_are_durable_tasks(suite: list[str], served: tuple[str, str], tmp_path: Path) -> None:
+    """Left out: what asks the client for input (no question of ours does), and a tool that only tasks can call."""
+    scenarios = (
+        "lifecycle capability-negotiation wire-fields request-state-removal request-headers dispatch-and-envelope"
+    )
+    words = [*suite, "server", "--url", served[1], "--expected-failures", str(HERE / "conformance-fixture.yml")]
+    for scenario in scenarios.split():
+        ran = subprocess.run(
+            [*words, "--scenario", f"tasks-{scenario}", "--output-dir", str(tmp_path / "results")],
+            capture_output=True, text=True, timeout=SECONDS,
+        )  # fmt: skip
+        assert ran.returncode == 0 and "Baseline check passed" in ran.stdout, ran.stdout[-5000:] + ran.stderr[-2000:]

@@ -2,6 +2,7 @@
 
     tool.py                        what a tool is; pydantic checks its arguments before anything runs
     task_tools.py team_tools.py    the tools, with the words agents see
+    durable_tasks.py               a call that lasts is a task which the client polls
     resources.py                   what a client's user can attach or start: resources and prompts over the verbs
     connection.py                  one connection: its team, its member, its session, its news
     delivery_receipt.py            mail counts as delivered only once the answer that carries it was written

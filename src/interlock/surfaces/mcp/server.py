@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import threading
@@ -32,11 +31,12 @@ from interlock.surfaces.mcp.channel import CAPABILITIES, UNKNOWN, Channel
 from interlock.surfaces.mcp.channel import INSTRUCTIONS as CHANNEL_INSTRUCTIONS
 from interlock.surfaces.mcp.connection import Connection, JoinedConnection
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts, NotDelivered
+from interlock.surfaces.mcp.durable_tasks import EXTENSION, AboutTask, AnswersToTask, DurableTasks, declared
 from interlock.surfaces.mcp.resources import ResourceServer
 from interlock.surfaces.mcp.stdio import ClientStream, ServerStream
 from interlock.surfaces.mcp.team_tools import NOTHING_CAME, TOOLS, visible
 from interlock.surfaces.mcp.threads import in_thread
-from interlock.surfaces.mcp.tool import McpTool, ToolCall, camel, nearest
+from interlock.surfaces.mcp.tool import McpTool, ToolCall, as_text, nearest
 from interlock.surfaces.stdio import standard_streams
 from interlock.version import __version__
 
@@ -132,7 +132,7 @@ def protocol_server(
         "on_completion": handler(lambda served, context, params: served.resources.complete(params)),
         "on_get_prompt": handler(lambda served, context, params: served.resources.get_prompt(params)),
     }
-    return Server(
+    server: Server[Any] = Server(
         "interlock",
         version=__version__,
         instructions=instructions,
@@ -140,6 +140,19 @@ def protocol_server(
         on_call_tool=handler(ToolServer.call_tool),
         **({} if driven else readable),
     )
+    if not driven:
+        polled: dict[str, tuple[type[AboutTask], Callable[[ToolServer, Context, Any], Awaitable[Any]]]] = {
+            "tasks/get": (AboutTask, lambda served, context, params: served.durable_tasks.get(context, params)),
+            "tasks/update": (
+                AnswersToTask,
+                lambda served, context, params: served.durable_tasks.update(context, params),
+            ),
+            "tasks/cancel": (AboutTask, lambda served, context, params: served.durable_tasks.cancel(context, params)),
+        }
+        server.extensions[EXTENSION] = {}
+        for method, (kind, answer) in polled.items():
+            server.add_request_handler(method, kind, handler(answer))
+    return server
 
 
 def _instructions(connection: Connection) -> str | None:
@@ -159,6 +172,7 @@ class ToolServer:
         self._connection = connection
         self._receipts = receipts
         self.resources = ResourceServer(connection)
+        self.durable_tasks = DurableTasks(connection)
         self._polls: set[anyio.CancelScope] = set()
         self._ending = False
         self._calls_limit = anyio.CapacityLimiter(CALLS_AT_ONCE)
@@ -169,8 +183,9 @@ class ToolServer:
         leads, driven = self._connection.leads, self._connection.driven
         return ListToolsResult(tools=[listed(tool, driven) for tool in visible(leads, in_workflow, driven)])
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        """Call one tool. Every refusal is a result with `isError`, never an error of the protocol."""
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | Json:
+        """Call one tool. Every refusal is a result with `isError`, never an error of the protocol. A client that takes
+        tasks is answered with one by a tool that only begins something."""
         try:
             name, more = OTHER_TOOLS.get(params.name, (params.name, {}))
             tool = self._tool(name)
@@ -186,7 +201,7 @@ class ToolServer:
                 self._polls.add(scope)
             try:
                 async with self._polls_limit if tool.waits else self._calls_limit:
-                    return await in_thread(self._answer, tool, call, arguments)
+                    return await in_thread(self._answer, tool, call, arguments, tool.begins_task and declared(context))
             finally:
                 self._polls.discard(scope)
         # Only `end_polls` gets here: a cancellation from outside is raised.
@@ -224,7 +239,7 @@ class ToolServer:
             )
         return tool
 
-    def _answer(self, tool: McpTool, call: ToolCall, arguments: Json) -> CallToolResult:
+    def _answer(self, tool: McpTool, call: ToolCall, arguments: Json, as_task: bool) -> CallToolResult | Json:
         """Run the verb, and look whether there is news. Blocks."""
         connection = self._connection
         failed = True
@@ -234,6 +249,8 @@ class ToolServer:
             connection.acted |= tool.hands_over
             value = tool.run(call, **arguments)
             connection.acted |= not tool.reads
+            if as_task:
+                return self.durable_tasks.begun(value["task_id"])
             failed = False
             if connection.driven and (shown := ECHOED.get(type(value))):
                 value = {name: one for name in shown if (one := getattr(value, name))}
@@ -253,7 +270,7 @@ class ToolServer:
 
 
 def _result(value: Any, news: str | None = None, *, failed: bool = False) -> CallToolResult:
-    blocks = [json.dumps(camel(value), ensure_ascii=False, separators=(",", ":"))]
+    blocks = [as_text(value)]
     if news is not None:
         blocks.append(news)
     return CallToolResult(content=[TextContent(type="text", text=block) for block in blocks], is_error=failed)

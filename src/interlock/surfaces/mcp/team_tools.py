@@ -214,7 +214,7 @@ TOOLS: dict[str, McpTool] = {
         McpTool(read_inbox, hands_over=True, driven=()),
         McpTool(poll_inbox, hands_over=True, waits=True),
         *REPORT_TOOLS,
-        McpTool(run_workflow, for_leads=True),
+        McpTool(run_workflow, for_leads=True, begins_task=True),
         McpTool(step_done, in_workflow=True),
         McpTool(ask, in_workflow=True),
         McpTool(choose, in_workflow=True),

@@ -6,6 +6,7 @@ on.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -72,6 +73,7 @@ class McpTool:
         reads: changes nothing, not even the session.
         hands_over: the answer carries mail.
         waits: may sleep; it is woken when the connection closes.
+        begins_task: answers at once; what it begins is the task of the ledger that its answer names as `task_id`.
         in_workflow: only for an agent that is led through a workflow.
         ends: ends or suspends a task, for which a workflow has its own tools.
         driven: the arguments that an agent sees which the runner drives, and so gives its task and its mail; without
@@ -83,6 +85,7 @@ class McpTool:
     reads: bool = False
     hands_over: bool = False
     waits: bool = False
+    begins_task: bool = False
     in_workflow: bool = False
     ends: bool = False
     driven: tuple[str, ...] | None = None
@@ -240,6 +243,11 @@ def nearest(name: str, names: Sequence[str]) -> str | None:
 def given(**arguments: Any) -> Json:
     """Return those that are not `None`."""
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def as_text(value: Any) -> str:
+    """Return the JSON of what a tool answers, as agents read it."""
+    return json.dumps(camel(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def camel(value: Any) -> Any:
