@@ -18,6 +18,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.errors import InvalidRequest
 from tests.agents.acting import acp_member
+from tests.behaviours.repository import Repository
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otel is not installed")
 
@@ -71,6 +72,9 @@ class Collector(ThreadingHTTPServer):
             if path == "/v1/metrics":
                 for of in ExportMetricsServiceRequest.FromString(body).resource_metrics:
                     for metric in (one for scope in of.scope_metrics for one in scope.metrics):
+                        for waits in metric.histogram.data_points:
+                            found[(metric.name, "count")] = waits.count
+                            found[(metric.name, "sum")] = waits.sum
                         for point in metric.gauge.data_points:
                             about = [one.value.string_value for one in point.attributes if one.key != "interlock.team"]
                             found[(metric.name, *sorted(about))] = point.as_int or point.as_double
@@ -153,6 +157,46 @@ def test_a_run_of_a_plan_is_a_trace_for_each_task_and_one_for_the_team(
     sent = ExportTraceServiceRequest.FromString(next(body for path, body in collector.heard if path == "/v1/traces"))
     assert sent.resource_spans[0].scope_spans[0].schema_url == "https://opentelemetry.io/schemas/1.41.0"
     assert collector.figures["interlock.tasks", "done"] == 2 and collector.figures["interlock.tasks", "deadletter"] == 1
+
+
+@pytest.mark.long
+def test_checks_and_merges_are_spans_with_how_they_ended(home: Home, collector: Collector, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    project = Repository(tmp_path / "project")
+    run(home, project.path, {
+        "team": "night",
+        "retries": 0,
+        "isolation": "worktree",
+        "members": {"ada": {"agent": "shell"}},
+        "tasks": {
+            "good": {"run": "echo good > good.txt", "verify": "test -s good.txt"},
+            "bad": {"run": "echo bad > bad.txt", "verify": "exit 7", "blocked_by": ["good"]},
+        },
+    })  # fmt: skip
+    [merge] = collector.named("merge")
+    assert said(merge)["interlock.merge.outcome"] == "merged" and said(merge)["interlock.task.key"] == "good"
+    codes = {(said(one)["interlock.task.key"], said(one)["process.exit.code"]) for one in collector.named("verify")}
+    assert codes >= {("good", 0), ("bad", 7)}
+    red = [one for one in collector.named("verify") if said(one)["process.exit.code"] == 7]
+    assert {one.status.code for one in red} == {Status.STATUS_CODE_ERROR}
+    assert {said(one)["error.type"] for one in red} == {"verify_failed"}
+    assert b"bad.txt" not in b"".join(body for _, body in collector.heard)
+
+
+def test_how_long_a_task_was_ready_is_told_once_for_each_run(home: Home, collector: Collector) -> None:
+    team = home.create_team("alpha")
+    team.spawn("ada")
+    with home.telemetry() as telemetry:
+        first = team.create_task("first")
+        second = team.create_task("second", blocked_by=[first.id])
+        for one in (first, second):
+            team.claim(one.id, by="ada")
+            team.complete(one.id, by="ada")
+        telemetry.tell()
+        telemetry.tell()
+    assert collector.figures["interlock.tasks.wait", "count"] == 2
+    assert 0 <= collector.figures["interlock.tasks.wait", "sum"] < 60
+    assert collector.figures["interlock.tasks", "done"] == 2
 
 
 def test_a_question_is_a_span_without_its_text_and_usage_is_told_as_far_as_it_is_known(

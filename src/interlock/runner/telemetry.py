@@ -22,6 +22,7 @@ from interlock.core.unit_of_work import Workspace
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.driving import Update
 from interlock.model.task import STATES
+from interlock.model.team import TeamRecord
 from interlock.runner.event_follower import EventFollower
 from interlock.runner.trace_spans import SCHEMA, SpanSource, TracedCall, TraceSpan, span_id, trace_id
 from interlock.storage.ledger import Rows
@@ -47,6 +48,8 @@ MEASURES = {
     "interlock.leases.expired": "Open runs whose lease has expired.",
     "interlock.events": "Events of the history.",
 }
+WAIT = "interlock.tasks.wait"
+WAITS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 
 
 class TracedCalls:
@@ -142,15 +145,16 @@ class Telemetry(EventFollower):
         return sent
 
     def _tell_events(self, places: dict[str, int]) -> bool:
-        def new(_: Workspace, rows: Rows) -> tuple[str, int, list[TraceSpan]]:
-            place = self._place(places, rows)
+        def new(_: Workspace, rows: Rows) -> tuple[TeamRecord, int, list[TraceSpan], list[float]]:
+            place, source = self._place(places, rows), SpanSource(rows)
             events = rows.events.since(place, AT_ONCE)
-            return rows.team.get().id, events[-1].seq if events else place, SpanSource(rows).of(events)
+            return rows.team.get(), events[-1].seq if events else place, source.of(events), source.waits(events)
 
-        for id, place, found in self._each(new):
+        for team, place, found, waits in self._each(new):
             if not self._exporter.send(found):
                 return False
-            places[id] = place
+            self._exporter.waited(team.name, waits)
+            places[team.id] = place
         return True
 
     def _measured(self) -> Measured:
@@ -215,6 +219,9 @@ class OtlpExporter:
                 return [Observation(value, about) for one, value, about in self._measured if one == measure]
 
             meter.create_observable_gauge(measure, [observe], description=what)
+        self._waits = meter.create_histogram(
+            WAIT, "s", "How long a task was ready before a run of it began.", explicit_bucket_boundaries_advisory=WAITS
+        )
         self._measure = measured
         self._measured: Measured = []
 
@@ -225,6 +232,11 @@ class OtlpExporter:
         if not found:
             return True
         return self._spans.export([self._made(span) for span in found]) is SpanExportResult.SUCCESS
+
+    def waited(self, team: str, waits: Iterable[float]) -> None:
+        """Count tasks that were ready for so many seconds before they began."""
+        for one in waits:
+            self._waits.record(one, {"interlock.team": team})
 
     def send_metrics(self) -> None:
         """Send the figures of this moment."""

@@ -97,6 +97,17 @@ class SpanSource:
             found += [self._run(task, run) for run in ended] if task is not None else []
         return found
 
+    def waits(self, events: Iterable[Event]) -> list[float]:
+        """Of each run that began with one of these events, how many seconds its task was ready before."""
+        found = []
+        for begun in events:
+            if begun.type == "task.claimed" and begun.task_id is not None:
+                for one in reversed(self._rows.events.of_task(begun.task_id)):
+                    if one.seq < begun.seq and "ready" in (one.payload.get("to"), one.payload.get("state")):
+                        found.append(max(0.0, seconds(begun.at) - seconds(one.at)))
+                        break
+        return found
+
     def of_tool(self, call: TracedCall) -> TraceSpan | None:
         """The span of a tool call; None where its task has no run of that member."""
         task = self._rows.tasks.get(call.task_id)
