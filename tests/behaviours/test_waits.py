@@ -81,7 +81,7 @@ def test_a_ready_task_waits_for_a_worker_that_may_and_can_take_it(
     home = connect(clock=clock, notifier=InProcessNotifier())
     team = home.create_team("alpha")
     task = team.create_task("Train", run="true", labels=["gpu"])
-    assert why(team, task.id) == "no worker with label gpu was here yet"
+    assert why(team, task.id) == "no worker with label gpu has been here yet"
     team.update(task.id, labels=[])
     assert why(team, task.id) == "nobody can take this: the team has no agent"
     team.spawn("ada", agent="shell")
@@ -114,7 +114,7 @@ def test_a_ready_task_waits_for_a_worker_that_may_and_can_take_it(
     assert why(team, task.id) is None
     with home.workspace("alpha").act(Principal(SYSTEM)) as act:
         workers.end(act, "ci-1", process)
-    assert (why(team, task.id) or "").startswith("no worker is running since ")
+    assert (why(team, task.id) or "").startswith("no worker has been running since ")
 
 
 def test_a_task_that_failed_waits_for_its_next_try(connect: Callable[..., Home], clock: ManualClock) -> None:

@@ -181,14 +181,14 @@ class Waits:
         if not task.labels or any(one.alive and _offers(one, task) for one in self._workers):
             return None
         had = [one.ended_at or one.beat_at for one in self._workers if _offers(one, task)]
-        return f"no worker with {_named(task.labels)}" + (f" since {clock_time(max(had))}" if had else " was here yet")
+        return f"no worker with {_named(task.labels)}" + (f" since {clock_time(max(had))}" if had else " has been here yet")
 
     def why(self, task: Task, takers: Sequence[Member]) -> str | None:
         """Why a ready task, which `takers` may take, has not begun; None where nothing is known to hold it up."""
         living = [one for one in self._workers if one.alive]
         if not living:
             last = max((one.ended_at or one.beat_at for one in self._workers), default=None)
-            return "no worker is running" + (f" since {clock_time(last)}" if last is not None else "")
+            return "no worker is running" if last is None else f"no worker has been running since {clock_time(last)}"
         offering = [one for one in living if _offers(one, task)]
         kind = f" with {_named(task.labels)}" if task.labels else ""
         if all(one.status != "active" for one in offering):

@@ -100,7 +100,7 @@ def _redoable(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection
             continue
         if before.state not in OVER:
             message = (
-                f'--redo: task "{key}" is {before.state}. Wait for its end, or `interlock task cancel {key}` first'
+                f'--redo: task "{key}" is in {before.state}. Wait until it has ended, or `interlock task cancel {key}` first'
             )
             raise InvalidTransition(message, state=before.state, task_id=before.task_id)
         found.add(key)

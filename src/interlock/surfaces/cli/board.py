@@ -95,7 +95,8 @@ class LiveView(View):
     def foot(self, text: str) -> Any:
         from rich.text import Text
 
-        return Text(f" {self.note or text}", style="bold yellow" if self.note else "dim", no_wrap=True)
+        style = "bold yellow" if self.note else "dim"
+        return Text(f" {self.note or text}", style=style, no_wrap=True, overflow="ellipsis")
 
 
 class LineView(View):

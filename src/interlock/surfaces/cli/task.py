@@ -243,7 +243,7 @@ def block(call: Call, task: str, reason: str) -> None:
 @verb("unblock", example="interlock task unblock 003")
 @TASK
 def unblock(call: Call, task: str) -> None:
-    """The reason is gone: its owner continues; if anybody else unblocks it, the task returns to the queue."""
+    """Clear what blocks a task: its owner continues; if anybody else unblocks it, the task returns to the queue."""
     found = call.team().unblock(task)
     call.task(found, f"is {words.state(found.state)} again")
 
