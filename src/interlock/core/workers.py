@@ -181,7 +181,9 @@ class Waits:
         if not task.labels or any(one.alive and _offers(one, task) for one in self._workers):
             return None
         had = [one.ended_at or one.beat_at for one in self._workers if _offers(one, task)]
-        return f"no worker with {_named(task.labels)}" + (f" since {clock_time(max(had))}" if had else " has been here yet")
+        return f"no worker with {_named(task.labels)}" + (
+            f" since {clock_time(max(had))}" if had else " has been here yet"
+        )
 
     def why(self, task: Task, takers: Sequence[Member]) -> str | None:
         """Why a ready task, which `takers` may take, has not begun; None where nothing is known to hold it up."""

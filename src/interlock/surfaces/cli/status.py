@@ -1,4 +1,4 @@
-"""`interlock status` and `interlock report`: what needs me and what runs now, and what was done with its evidence."""
+"""`interlock status` and `interlock report`: what needs a person and what runs now, and what was done with its evidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINISHED = "Nothing waits and nothing runs. What was done: interlock report"
 @verb("status", reads=True, example="interlock status --all")
 @click.option("--all", "everything", is_flag=True, help="All teams of this home.")
 def status(call: Call, everything: bool) -> None:
-    """What needs me, what runs since when with its latest output, what is next."""
+    """What needs you, what runs since when with its latest output, what is next, what is ready to merge."""
     if not everything:
         team = call.team()
         found = team.status()
@@ -84,7 +84,12 @@ def shown(found: StatusReport, to_merge: Sequence[str] = ()) -> list[str]:
     if found.retry_at:
         lines += ["", words.faint(f"the next retry starts {words.ago(found.retry_at)}")]
     if to_merge:
-        lines += ["", words.strong("Ready to merge"), f"  {words.clean(to_merge[0])}", f"      {words.faint(to_merge[1])}"]
+        lines += [
+            "",
+            words.strong("Ready to merge"),
+            f"  {words.clean(to_merge[0])}",
+            f"      {words.faint(to_merge[1])}",
+        ]
     elif len(lines) == first:
         done = any(found.counts.values())
         lines += ["", FINISHED if done else 'No tasks yet: interlock task create "SUBJECT"']

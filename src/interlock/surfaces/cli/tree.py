@@ -15,7 +15,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
         ("up", "interlock.serve.command:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
         ("open", "server:open_", "a fresh link to the web page"),
-        ("status", "status:status", "what needs me, what is running, what is next"),
+        ("status", "status:status", "what needs you, what runs, what is next"),
         ("report", "status:report", "what is done with its evidence, what failed and why"),
         ("logs", "logs:logs", "the output of a task's or member's run"),
         ("attach", "logs:attach", "follow a task while it is worked on, run after run"),
