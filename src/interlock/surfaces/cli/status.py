@@ -1,4 +1,4 @@
-"""`interlock status` and `interlock report`: what needs a person and what runs now, and what was done with its evidence."""
+"""`interlock status` and `interlock report`: what needs a person, what runs, and what was done with its evidence."""
 
 from __future__ import annotations
 

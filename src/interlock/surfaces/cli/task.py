@@ -236,7 +236,7 @@ def _completed(call: Call, task: Task) -> int:
 @TASK
 @click.option("--reason", type=TEXT, required=True, help="What is in the way; - reads it from stdin.")
 def block(call: Call, task: str, reason: str) -> None:
-    """Stop a task for a reason that is not a dependency. `interlock status` lists it under "Needs you" until then."""
+    """Stop a task for a reason that is not a dependency. It shows under "Needs you" until it is unblocked."""
     call.task(call.team().block(task, reason=reason), "is blocked")
 
 
