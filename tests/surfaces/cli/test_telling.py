@@ -404,6 +404,16 @@ def test_a_setup_that_fails_is_told_in_a_sentence_and_what_it_printed_below(inte
     assert then.strip().startswith("1 run, ") and printed.strip() == "npm ERR"
 
 
+def test_the_log_says_that_a_member_whose_program_cannot_start_gets_no_more(interlock: Interlock, here: Path) -> None:
+    ada, dan = ({"agent": {"command": command}} for command in (["sh", "-c", "cat > /dev/null"], ["./none"]))
+    plan = {"team": "tiny", "members": {"ada": ada, "dan": dan}}
+    plan["tasks"] = {f"t{number}": {"subject": f"Part {number}"} for number in range(4)}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    said = interlock("run", "plan.yaml").out
+    assert said.count("dan started") == 1
+    assert said.count("dan gets no more tasks for now, its program could not start: The program './none' was") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

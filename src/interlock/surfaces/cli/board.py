@@ -244,6 +244,11 @@ class Lines(LineView):
         self._subjects: dict[str | None, str] = {None: ""}
         _, self._since = team.events(0)
 
+    def heard(self, update: Update) -> None:
+        """Print what concerns the run as a whole; no event tells it."""
+        if update.kind == "notice" and not update.task_id and not update.member:
+            self._say(f"{words.clock(time.time())}  {'':<{self._room}}  {words.clean(update.text)}")
+
     def print_new(self) -> None:
         events, self._since = self._team.events(self._since)
         for event in events:
