@@ -66,7 +66,7 @@ def test_a_worker_that_is_paused_starts_nothing_and_one_that_drains_ends(place: 
         until(lambda: bool(place.team.workers()[0].holds))
         assert place.team.workers()[0].holds == [place.task("first").id]
         second = place.team.create_task("second", run="true")
-        assert whys(place) == [f"ada is at {place.task('first').id}"]
+        assert whys(place) == [f"ada is working on {place.task('first').id}"]
         place.team.set_worker("ci-1", status)
         (place.work / "go").touch()
         follow(place.team, lambda event: event.type == "task.transitioned" and event.payload["to"] == "done")
@@ -77,7 +77,7 @@ def test_a_worker_that_is_paused_starts_nothing_and_one_that_drains_ends(place: 
             with pytest.raises(WorkerNotFound):
                 place.team.set_worker("ci-1", "active")
         else:
-            assert (whys(place)[0] or "").startswith("no worker takes anything: ci-1 is paused since ")
+            assert (whys(place)[0] or "").startswith("no worker takes new tasks: ci-1 has been paused since ")
             place.team.set_worker("ci-1", "active")
             until(lambda: place.team.task(second.id).state == "done")
 

@@ -194,8 +194,8 @@ class Waits:
         offering = [one for one in living if _offers(one, task)]
         kind = f" with {_named(task.labels)}" if task.labels else ""
         if all(one.status != "active" for one in offering):
-            said = ", ".join(f"{one.name} is {one.status} since {clock_time(one.status_at)}" for one in offering)
-            return f"no worker{kind} takes anything: {said}"
+            said = ", ".join(f"{one.name} has been {one.status} since {clock_time(one.status_at)}" for one in offering)
+            return f"no worker{kind} takes new tasks: {said}"
         return self._why_nobody(task, takers, [one for one in offering if one.status == "active"], kind)
 
     def _why_nobody(
@@ -208,7 +208,7 @@ class Waits:
         if not served:
             return f"no worker{kind} works for {' or '.join(one.name for one in active)}"
         if all(one.name in self._at for one in served):
-            return ", ".join(f"{one.name} is at {self._at[one.name]}" for one in served)
+            return ", ".join(f"{one.name} is working on {self._at[one.name]}" for one in served)
         limit = max(one.parallel or int(self._settings.get("parallel")) for one in workers)
         runs = self._open_runs
         return f"{runs} runs are open, and the limit is {limit}" if runs >= limit else None
