@@ -427,20 +427,31 @@ def test_a_session_says_why_its_task_waits(browser: Client, home: Home) -> None:
     assert "nobody can take this: the team has no agent" in browser.call("GET", to).body.decode()
 
 
-def test_the_page_of_a_review_offers_each_answer_once(browser: Client, team: Team) -> None:
-    task = next(one for one in team.questions() if one.kind == "review").task_id
-    shown = browser.call("GET", f"{BASE}/tasks/{task}").body.decode()
+def test_the_page_of_a_review_offers_each_answer_once(browser: Client, home: Home) -> None:
+    task = asked(home, "once")
+    shown = browser.call("GET", f"/projects/once/tasks/{task}").body.decode()
     assert len(re.findall(r">\s*Approve\s*<", shown)) == 1
 
 
-def test_a_form_that_is_refused_says_where_it_counts_and_keeps_what_was_written(browser: Client, team: Team) -> None:
-    question = team.questions()[0]
+def asked(home: Home, project: str) -> str:
+    """A task of a project of its own that a person is asked to review."""
+    home.create_project(project, home.path)
+    team = home.team(project)
+    team.spawn("ada")
+    task = team.create_task("Paint it", review="human").id
+    team.claim(task, by="ada")
+    team.complete(task, by="ada")
+    return task
+
+
+def test_a_form_that_is_refused_says_where_it_counts_and_keeps_what_was_written(browser: Client, home: Home) -> None:
+    task = asked(home, "kept")
     del browser.headers["x-interlock-key"]  # As in a browser whose scripts were switched off after it had signed in.
-    answer = post(browser, f"{BASE}/tasks/{question.task_id}/reply", reply="Red, with a white stripe")
+    answer = post(browser, f"/projects/kept/tasks/{task}/reply", reply="Red, with a white stripe")
     shown = answer.body.decode()
     assert answer.status == 403 and "Red, with a white stripe" in shown
     assert re.search(r"in this browser, at http://[^ ]+\.localhost:\d+", shown)
-    assert question.id in [one.id for one in team.questions()], "it is still open"
+    assert home.team("kept").task(task).state == "review", "nothing was done"
 
 
 def test_who_looks_for_a_page_that_is_not_there_is_told_in_plain_words(browser: Client, server: Server) -> None:

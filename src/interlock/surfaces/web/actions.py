@@ -18,7 +18,7 @@ from interlock.errors import Conflict, InterlockError, InvalidRequest
 from interlock.model import text
 from interlock.model.question import APPROVE, asking_for, changes_asked
 from interlock.model.task import COLUMNS
-from interlock.surfaces.http.failures import note, status_of
+from interlock.surfaces.http.failures import note, status_of, wants_page
 from interlock.surfaces.http.request_context import SLOW_VERBS, Reader
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.rendering import told
@@ -229,7 +229,7 @@ def _endpoint(action: FormAction) -> Callable[..., Any]:
             to = await anyio.to_thread.run_sync(action, page, form, limiter=SLOW_VERBS)
         except InterlockError as error:
             await note(error, request.scope)
-            if scripted:
+            if scripted or not wants_page(request.scope):
                 return JSONResponse(error.as_dict(), status_of(error))
             typed = next((form[name] for name in TYPED if form.get(name)), "")
             return told("That was not done", error.message, status_of(error), typed, back)
