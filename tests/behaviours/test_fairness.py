@@ -202,7 +202,9 @@ def test_why_a_task_waits_for_other_teams_is_stored_and_shown(connect: Callable[
     try:
         until(lambda: [one.status for one in team.workers()] == ["full"])
         (waiting,) = team.status().next
-        assert waiting.why is not None and waiting.why.startswith("no worker takes anything: build-1 is full since ")
+        assert waiting.why is not None and waiting.why.startswith(
+            "no worker takes new tasks: build-1 has been full since "
+        )
         share.looked("other", 0, asks=False)
         share.leave("other")
         team.create_task("Work", run="true")  # It looks again.

@@ -607,6 +607,30 @@ def test_a_team_works_without_a_member_whose_agent_is_not_here(place: Place) -> 
     assert sum("bob cannot work here" in text and "Did you mean 'claude'" in text for text in said) == 1
 
 
+def test_a_member_whose_program_cannot_start_takes_no_tasks_from_those_who_can(place: Place) -> None:
+    members = {
+        "ada": {"agent": {"command": ["sh", "-c", "cat > /dev/null; echo + >> done"]}},
+        "dan": {"agent": {"command": ["./no-such-program"]}},
+    }
+    place.stage({f"t{number}": {"subject": f"Part {number}"} for number in range(6)}, members)
+    said: list[str] = []
+    place.home.drive("crew", on_update=lambda update: said.append(update.text))
+    states = sorted(place.states().values())
+    assert states == ["deadletter", "done", "done", "done", "done", "done"], "one shows that it cannot start"
+    (told,) = [text for text in said if "dan gets no more tasks for now" in text]
+    assert "could not start: The program './no-such-program' was not found" in told
+
+
+def test_what_is_meant_for_a_member_whose_program_cannot_start_asks_a_person(place: Place) -> None:
+    members = {
+        "ada": {"agent": {"command": ["sh", "-c", "cat > /dev/null"]}},
+        "dan": {"agent": {"command": ["./no-such-program"]}},
+    }
+    place.stage({f"t{number}": {"subject": f"Part {number}", "assignee": "dan"} for number in range(3)}, members)
+    place.drive()
+    assert set(place.states().values()) == {"deadletter"}
+
+
 def test_a_team_none_of_whose_agents_is_here_is_told_why(place: Place) -> None:
     place.home.create_team("crew")
     place.team.spawn("bob", agent="cluade")

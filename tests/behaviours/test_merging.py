@@ -404,7 +404,7 @@ def test_a_person_is_told_why_the_reviewer_did_not_decide(place: Place, reposito
     stage(place, {"one": {"run": "touch a", "review": "rita"}}, {"ada": SHELL, "rita": rita})
     place.drive()
     (asked,) = place.team.questions()
-    assert asked.text.endswith("? rita gave no verdict in 4 tries. The last: it ended without a verdict"), asked.text
+    assert asked.text.endswith("? rita gave no verdict in 4 attempts. The last: it ended without a verdict"), asked.text
 
 
 def test_a_rejected_task_goes_on_in_its_worktree(place: Place, repository: Repository) -> None:

@@ -44,7 +44,7 @@ def test_a_run_whose_runner_was_killed_is_taken_up_at_once_and_its_programs_are_
     assert place.states() == {"build": "done", "next": "done"}
     build = place.task("build")
     first, second = place.team.runs("build")
-    assert (first.outcome, first.reason) == ("reclaimed", "its runner is gone")
+    assert (first.outcome, first.reason) == ("reclaimed", "its runner died")
     assert (second.outcome, build.attempt) == ("done", 1), "no attempt was used up"
 
 

@@ -61,7 +61,7 @@ def test_a_hard_stop_ends_everything_promptly_and_uses_no_attempt(place: Place, 
     assert place.states() == {"one": "ready", "two": "ready"}
     for key in ("one", "two"):
         (run,) = place.team.runs(key)
-        assert (run.outcome, run.reason, place.task(key).attempt) == ("reclaimed", "was stopped", 0)
+        assert (run.outcome, run.reason, place.task(key).attempt) == ("reclaimed", "stopped", 0)
 
 
 def test_a_hard_stop_ends_a_check_and_the_next_run_does_it_again(place: Place) -> None:

@@ -81,7 +81,7 @@ def test_a_ready_task_waits_for_a_worker_that_may_and_can_take_it(
     home = connect(clock=clock, notifier=InProcessNotifier())
     team = home.create_team("alpha")
     task = team.create_task("Train", run="true", labels=["gpu"])
-    assert why(team, task.id) == "no worker with label gpu was here yet"
+    assert why(team, task.id) == "no worker with label gpu has been here yet"
     team.update(task.id, labels=[])
     assert why(team, task.id) == "nobody can take this: the team has no agent"
     team.spawn("ada", agent="shell")
@@ -101,12 +101,12 @@ def test_a_ready_task_waits_for_a_worker_that_may_and_can_take_it(
     team.set_worker("ci-1", "draining")
     at = team.workers()[0].status_at[11:16]
     said = why(team, task.id) or ""
-    assert said.startswith("no worker takes anything: ci-1 is draining since ") and said.endswith(f"{at}Z")
+    assert said.startswith("no worker takes new tasks: ci-1 has been draining since ") and said.endswith(f"{at}Z")
     team.set_worker("ci-1", "active")
     other = team.create_task("Other", run="true")
     with home.workspace("alpha").act(Principal("ada", session="s")) as act:
         claim(act, find(act.rows, other.id), runner=process)
-    assert why(team, task.id) == f"ada is at {other.id}"
+    assert why(team, task.id) == f"ada is working on {other.id}"
     team.spawn("ben", agent="shell")
     team.configure({"parallel": 1})
     assert why(team, task.id) == "1 runs are open, and the limit is 1"
@@ -114,7 +114,7 @@ def test_a_ready_task_waits_for_a_worker_that_may_and_can_take_it(
     assert why(team, task.id) is None
     with home.workspace("alpha").act(Principal(SYSTEM)) as act:
         workers.end(act, "ci-1", process)
-    assert (why(team, task.id) or "").startswith("no worker is running since ")
+    assert (why(team, task.id) or "").startswith("no worker has been running since ")
 
 
 def test_a_task_that_failed_waits_for_its_next_try(connect: Callable[..., Home], clock: ManualClock) -> None:

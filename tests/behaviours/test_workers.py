@@ -26,7 +26,7 @@ def test_a_task_waits_for_a_worker_that_offers_its_labels_and_says_so(place: Pla
     place.stage({"train": GPU, "lint": {"run": "true"}})
     assert place.drive() == "finished", "nobody here offers the label: the run does not wait for it"
     assert place.states() == {"train": "ready", "lint": "done"}
-    assert whys(place) == ["no worker with labels gpu, linux was here yet"]
+    assert whys(place) == ["no worker with labels gpu, linux has been here yet"]
     (need,) = place.needs("unclaimable")
     assert "no worker with labels gpu, linux" in need.text and need.verb.startswith("interlock work --labels gpu,linux")
     assert place.drive(labels=["linux"]) == "finished", "a part of them is not enough"
@@ -66,18 +66,18 @@ def test_a_worker_that_is_paused_starts_nothing_and_one_that_drains_ends(place: 
         until(lambda: bool(place.team.workers()[0].holds))
         assert place.team.workers()[0].holds == [place.task("first").id]
         second = place.team.create_task("second", run="true")
-        assert whys(place) == [f"ada is at {place.task('first').id}"]
+        assert whys(place) == [f"ada is working on {place.task('first').id}"]
         place.team.set_worker("ci-1", status)
         (place.work / "go").touch()
         follow(place.team, lambda event: event.type == "task.transitioned" and event.payload["to"] == "done")
         if status == "draining":
             assert runner.wait() == 0
             assert place.team.workers()[0].ended_at is not None
-            assert (whys(place)[0] or "").startswith("no worker is running since ")
+            assert (whys(place)[0] or "").startswith("no worker has been running since ")
             with pytest.raises(WorkerNotFound):
                 place.team.set_worker("ci-1", "active")
         else:
-            assert (whys(place)[0] or "").startswith("no worker takes anything: ci-1 is paused since ")
+            assert (whys(place)[0] or "").startswith("no worker takes new tasks: ci-1 has been paused since ")
             place.team.set_worker("ci-1", "active")
             until(lambda: place.team.task(second.id).state == "done")
 

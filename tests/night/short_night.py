@@ -133,7 +133,7 @@ class ShortNight(Night):
         text = self.interlock("report", "--team", TEAM).stdout
         assert "7 done, 0 failed, 1 left, 1 for you" in text, text
         for said in (r"Needs you\n  \? .*" + re.escape(QUESTION), r"verified after 1 failed check", r"usage limit",
-                     rf"{BRANCH} has the work of 7 tasks", r"its runner is gone"):  # fmt: skip
+                     rf"{BRANCH} has the work of 7 tasks", r"its runner died"):  # fmt: skip
             assert re.search(said, text), (said, text)
 
 

@@ -181,19 +181,20 @@ class Waits:
         if not task.labels or any(one.alive and _offers(one, task) for one in self._workers):
             return None
         had = [one.ended_at or one.beat_at for one in self._workers if _offers(one, task)]
-        return f"no worker with {_named(task.labels)}" + (f" since {clock_time(max(had))}" if had else " was here yet")
+        since = f"since {clock_time(max(had))}" if had else "has been here yet"
+        return f"no worker with {_named(task.labels)} {since}"
 
     def why(self, task: Task, takers: Sequence[Member]) -> str | None:
         """Why a ready task, which `takers` may take, has not begun; None where nothing is known to hold it up."""
         living = [one for one in self._workers if one.alive]
         if not living:
             last = max((one.ended_at or one.beat_at for one in self._workers), default=None)
-            return "no worker is running" + (f" since {clock_time(last)}" if last is not None else "")
+            return "no worker is running" if last is None else f"no worker has been running since {clock_time(last)}"
         offering = [one for one in living if _offers(one, task)]
         kind = f" with {_named(task.labels)}" if task.labels else ""
         if all(one.status != "active" for one in offering):
-            said = ", ".join(f"{one.name} is {one.status} since {clock_time(one.status_at)}" for one in offering)
-            return f"no worker{kind} takes anything: {said}"
+            said = ", ".join(f"{one.name} has been {one.status} since {clock_time(one.status_at)}" for one in offering)
+            return f"no worker{kind} takes new tasks: {said}"
         return self._why_nobody(task, takers, [one for one in offering if one.status == "active"], kind)
 
     def _why_nobody(
@@ -206,7 +207,7 @@ class Waits:
         if not served:
             return f"no worker{kind} works for {' or '.join(one.name for one in active)}"
         if all(one.name in self._at for one in served):
-            return ", ".join(f"{one.name} is at {self._at[one.name]}" for one in served)
+            return ", ".join(f"{one.name} is working on {self._at[one.name]}" for one in served)
         limit = max(one.parallel or int(self._settings.get("parallel")) for one in workers)
         runs = self._open_runs
         return f"{runs} runs are open, and the limit is {limit}" if runs >= limit else None

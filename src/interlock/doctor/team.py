@@ -203,12 +203,12 @@ def _damaged(team: str, catalog: Catalog, damage: str) -> list[DoctorFinding]:
     if sound:
         commands, aside = catalog.restoring(team, sound[0])
         how = (
-            f" To put the newest sound backup back, stop all that works with the team, then `{commands} && interlock "
+            f" To put the newest intact backup back, stop all that works with the team, then `{commands} && interlock "
             f"doctor --repair --team {quote(team)}`. What was done after the backup is then only in {aside}: keep it."
         )
     else:
         below = os.path.join(os.path.dirname(ledger), BACKUPS)
-        how = f" There is no sound backup in {below}; keep the files and ask for help."
+        how = f" There is no intact backup in {below}; keep the files and ask for help."
     found = [DoctorFinding("error", f"The ledger is damaged: {damage}.{how}", ledger)]
     return found + [
         DoctorFinding("info", "A backup of the ledger." if path in sound else "A backup that is itself damaged.", path)

@@ -276,7 +276,7 @@ def _done(task: DoneTask, branch: IntegrationBranch | None) -> Item:
 
 def beside_git(task: DoneTask) -> str:
     """What a finished task made that is in no commit."""
-    what = "git ignores its whole result" if task.only_files else "not in git"
+    what = "git ignores all that it made" if task.only_files else "not in git"
     return f"{what}, kept with its run: {words.named(task.files)}"
 
 
@@ -298,18 +298,28 @@ def _merged(found: TeamReport) -> list[Item]:
             f"the work of {words.count(len(branch.missing), 'task')} was merged into {branch.branch} and is not on it"
         )
         items.append(("!", f"{gone}: {words.named(branch.missing, 5)}", [f"interlock doctor --team {found.team}"], ""))
-    if present := left - len(branch.missing):
-        head = f"{branch.branch} has the work of {words.count(present, 'task')}, which is on no branch of yours yet"
-        items.append(("+", head, [f"interlock merge --all --team {found.team}"], ""))
+    if waiting := to_merge(found):
+        items.append(("+", waiting[0], waiting[1:], ""))
     elif not left:
         items.append(("+", f"the work of {words.count(branch.tasks, 'task')}, all of it in your branch", [], ""))
     return items
 
 
+def to_merge(found: TeamReport) -> list[str]:
+    """The line that says how much finished work is on no branch of the user's yet, and the command that brings it
+    there; nothing where all of it is."""
+    branch = found.integration
+    present = 0 if branch is None else branch.tasks - branch.delivered - len(branch.missing)
+    if branch is None or not present:
+        return []
+    head = f"{branch.branch} has the work of {words.count(present, 'task')}, not yet on any branch of yours"
+    return [head, f"interlock merge --all --team {found.team}"]
+
+
 def _failed(task: FailedTask, team: str) -> Item:
     first, *rest = (task.reason or "no reason was given").strip().splitlines() or [""]
     took = f"{words.count(task.runs, 'run')}, {words.span(task.seconds)}"
-    more = [first, f"{took}; interlock task retry {task.task_id} --team {team}"]
+    more = [first.rstrip(":"), f"{took}; interlock task retry {task.task_id} --team {team}"]
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 

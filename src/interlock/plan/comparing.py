@@ -99,9 +99,8 @@ def _redoable(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection
         if before is None or before.state == GONE or before.state in OPEN:
             continue
         if before.state not in OVER:
-            message = (
-                f'--redo: task "{key}" is {before.state}. Wait for its end, or `interlock task cancel {key}` first'
-            )
+            instead = f"Wait until it has ended, or `interlock task cancel {key}` first"
+            message = f'--redo: task "{key}" is in {before.state}. {instead}'
             raise InvalidTransition(message, state=before.state, task_id=before.task_id)
         found.add(key)
     return found

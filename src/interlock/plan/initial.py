@@ -123,7 +123,7 @@ def initialise(directory: str, agent: str | None = None, *, team: str | None = N
 def _present(paths: list[str]) -> InvalidRequest:
     one = len(paths) == 1
     message = (
-        f"{' and '.join(paths)} {'is' if one else 'are'} there already; nothing was written. Continue with what is "
+        f"{' and '.join(paths)} already {'exists' if one else 'exist'}; nothing was written. Continue with what is "
         f"there, or move {'it' if one else 'them'} away first."
     )
     return InvalidRequest(message, paths=paths)

@@ -81,7 +81,7 @@ class TaskAttempt:
         except Exception as error:  # boundary: whatever goes wrong in here concerns this one run
             failure = f"an error in Interlock itself: {type(error).__name__}: {error}"
         except BaseException:
-            failure, counts = "was stopped", False
+            failure, counts = "stopped", False
             raise
         finally:
             with anyio.CancelScope(shield=True):
@@ -91,7 +91,7 @@ class TaskAttempt:
     async def cancel(self) -> None:
         """End what runs now, at once, and let nothing further begin for this task."""
         self._halted = True
-        self._run.wait.end("was stopped")
+        self._run.wait.end("stopped")
         await self._session.cancel()
         if self._own_work is not None:
             self._own_work.cancel()

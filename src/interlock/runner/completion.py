@@ -63,7 +63,7 @@ _WORDS = {
     "failed": "failed",
     "killed": "was killed",
     "timeout": "took longer than its time limit",
-    "cancelled": "was stopped",
+    "cancelled": "stopped",
     "capacity": "its provider has no capacity left",
 }
 

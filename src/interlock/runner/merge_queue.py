@@ -102,7 +102,7 @@ async def take_up(workspace: Workspace, task: Task, alive: ledger.Alive, hear: H
             await merge.carry_out()
         except BaseException as error:
             with anyio.CancelScope(shield=True), suppress(InterlockError):
-                reason = "was stopped" if not isinstance(error, Exception) else f"{type(error).__name__}: {error}"
+                reason = "stopped" if not isinstance(error, Exception) else f"{type(error).__name__}: {error}"
                 await anyio.to_thread.run_sync(merge.postpone, reason)
             raise
         finally:

@@ -145,7 +145,7 @@ def refused_prompt(task: Task, refused: str) -> str:
 
 def reminder(task: Task) -> str:
     """For an agent that ended its turn without a report."""
-    otherwise = "its check is run as things are." if task.verify else "this attempt counts as failed."
+    otherwise = "its check is run on what you left." if task.verify else "this attempt counts as failed."
     return REMINDER.format(id=task.id, otherwise=otherwise)
 
 

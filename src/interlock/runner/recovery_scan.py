@@ -286,8 +286,8 @@ class RecoveryScan:
         if not (waiting or task.state == "in-progress") or not self._probe.gone(run):
             return None
         if task.state == "in-progress":
-            return self._finding("requeue", run, task, "its runner is gone")
-        return self._finding("close_run", run, task, f"its runner is gone; the task stays {task.state}")
+            return self._finding("requeue", run, task, "its runner died")
+        return self._finding("close_run", run, task, f"its runner died; the task stays {task.state}")
 
     def _by_lease(self, run: Run, task: Task) -> RecoveryFinding | None:
         if (

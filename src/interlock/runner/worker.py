@@ -23,6 +23,7 @@ from interlock.core.tasks import claim, review
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
+from interlock.model.evidence import NOT_STARTED
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.text import plain
@@ -36,6 +37,8 @@ from interlock.runner.run_processes import new_session
 
 MISSED_SECONDS = 30.0
 """After which an agent that could not be had is looked for again: it may have been installed."""
+UNFIT_SECONDS = 600.0
+"""After which a member whose program could not start is given tasks again: each attempt costs a task."""
 
 
 class Worker:
@@ -49,6 +52,8 @@ class Worker:
         self._attempt: TaskAttempt | None = None
         self._halted = False
         self._waiting = 0
+        self.unfit: str | None = None
+        """Why its program could not start the last time, unless a task waits for this very member."""
         self.idle_mail = IdleMail(context, member, self._permit, executor.variables)
 
     @property
@@ -133,6 +138,17 @@ class Worker:
                 session.idle_since = anyio.current_time()
             else:
                 self._session = None
+        if self.member.agent != "shell":  # Whose program is each task's own.
+            self.unfit = await in_thread(partial(self._why_unfit, task))
+
+    def _why_unfit(self, task: Task) -> str | None:
+        with self._context.workspace.look() as rows:
+            run = rows.runs.get(task.id, task.run)
+            why = (run.reason or "") if run is not None and run.outcome == "failed" else ""
+            if not why.startswith(NOT_STARTED):
+                return None
+            open_tasks = rows.tasks.select(states=["ready", "backlog", "review"])
+            return None if any(self.member.name in (one.reserved_for, one.review) for one in open_tasks) else why
 
     async def read_mail(self) -> None:
         """Put the mail of a member without a task to its session."""
@@ -226,6 +242,7 @@ class WorkerPool:
         news: list[str] = []
         for name in [name for name in self.workers if name not in members and not self.is_busy(name)]:
             self._retiring.append(self.workers.pop(name))
+        news += self._leave_out_unfit()
         for name, member in members.items():
             known = self.workers.get(name)
             if self.is_busy(name) or (known is not None and _hired_as(known.member) == _hired_as(member)):
@@ -243,6 +260,20 @@ class WorkerPool:
                 f"No member of {self._context.workspace.name} has an agent, so nothing can be run. `interlock member "
                 "spawn NAME --agent shell` adds one; a plan brings its own."
             )
+        return news
+
+    def _leave_out_unfit(self) -> list[str]:
+        """Leave out whose program could not start, as long as others can do the work: what fails at once is free again
+        at once, and would take every task from those who take their time."""
+        news = []
+        for name, worker in list(self.workers.items()):
+            others = (one for one in self.workers.values() if one.member.agent != "shell" and one.unfit is None)
+            if worker.unfit is None or self.is_busy(name) or not any(others):
+                continue
+            why, again = AgentError(worker.unfit), time.monotonic() + UNFIT_SECONDS
+            self._missing[name] = MissingAgent(_hired_as(worker.member), why, again)
+            self._retiring.append(self.workers.pop(name))
+            news.append(f"{name} gets no more tasks for now, its program {worker.unfit}")
         return news
 
     def _executor_of(self, member: Member, news: list[str]) -> Executor | None:

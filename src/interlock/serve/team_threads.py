@@ -146,7 +146,7 @@ class TeamThreads:
             self._refused.pop(name, None)
         except InterlockError as error:
             if self._refused.get(name, ("", 0.0))[0] != error.message:  # Once: `interlock status` goes on saying so.
-                log.warning("%s is not worked on: %s", name, error.message)
+                log.warning("team %s is skipped: %s", name, error.message)
             self._refused[name] = error.message, time.monotonic()
         except Exception:  # boundary: one team's fault must not end the others' work
-            log.exception("%s is not worked on", name)
+            log.exception("team %s is skipped", name)

@@ -253,7 +253,7 @@ def test_a_team_is_taken_up_once_its_agent_is_there(
     served = team_threads.TeamThreads(home)
     served.start()
     try:
-        until(lambda: "alpha is not worked on: Unknown agent 'mine' for bob" in caplog.text)
+        until(lambda: "team alpha is skipped: Unknown agent 'mine' for bob" in caplog.text)
         profile([sys.executable])
         until(lambda: bool(team.status().workers))
         assert served.teams() == ["alpha"]

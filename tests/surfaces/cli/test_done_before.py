@@ -63,3 +63,13 @@ def test_outside_git_nobody_can_say_whether_the_files_have_changed(interlock: In
     assert interlock("run", "plan.yaml").code == 0
     again = interlock("run", "plan.yaml")
     assert again.code == 0 and "Nothing was run" in again.out and "have changed" not in again.out
+
+
+def test_the_status_says_what_waits_for_interlock_merge(interlock: Interlock, here: Path) -> None:
+    planned(here, isolation="worktree", tasks={"one": {"run": "echo 1 > one"}})
+    assert interlock("run", "plan.yaml").code == 0
+    waits = "Ready to merge\n  interlock/crew has the work of 1 task, not yet on any branch of yours\n"
+    assert f"{waits}      interlock merge --all --team crew\n" in interlock("status").out
+    assert "Ready to merge" in interlock("status", "--all").out
+    assert interlock("merge", "--all").code == 0
+    assert interlock("status").out.endswith("Nothing waits and nothing runs. What was done: interlock report\n")

@@ -83,6 +83,7 @@ def test_a_slip_at_the_prompt_for_a_review_is_asked_again_and_lgtm_approves(tmp_
         terminal.until("or Enter to skip", 2)
         terminal.type("LGTM")
         assert terminal.ended() == 0, terminal.said
+        assert "Nothing was run" not in terminal.said, "it was run, and approved here"
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import TaskBoard
 from interlock.wiring import connect
 from tests.agents.acting import acp_member
+from tests.behaviours.repository import Repository
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -157,7 +158,7 @@ def test_a_run_prints_no_empty_line_first(here: Path) -> None:
 def test_a_defect_is_one_sentence_and_a_traceback_only_for_whom_asks(
     interlock: Interlock, team: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(call: object) -> None:
+    def broken(*_: object) -> None:
         raise KeyError("of all things")
 
     monkeypatch.setattr("interlock.surfaces.cli.status.shown", broken)
@@ -209,6 +210,11 @@ def test_a_team_that_its_file_names_before_it_is_made(interlock: Interlock, team
     assert answer.code == 1 and "interlock run PLAN" in answer.err and "Did you mean" not in answer.err
 
 
+def test_down_names_what_it_ended_and_nothing_else(interlock: Interlock, team: str) -> None:
+    interlock("team", "create", "beta")
+    assert interlock("down").out == "Nothing runs here.\n"
+
+
 def test_closed_streams_are_ones_that_nobody_reads(interlock: Interlock, team: str) -> None:
     ended = subprocess.run(["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *HERE, "status"], check=False)
     assert ended.returncode == 0
@@ -240,6 +246,14 @@ def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, t
     interlock("question", "reply", asked, "80")
     screen.print(board.draw())
     assert "for you" not in screen.export_text()
+
+
+def test_the_foot_of_the_board_says_that_it_is_cut_on_a_narrow_terminal(interlock: Interlock, team: str) -> None:
+    screen = Console(width=20, height=30, record=True, file=StringIO())
+    board = TaskBoard(connect().team("alpha-squad"), "Ctrl-C: finish current tasks")
+    board._console = screen
+    screen.print(board.draw())
+    assert screen.export_text().rstrip().endswith(" Ctrl-C: finish cur…")
 
 
 def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlock: Interlock, here: Path) -> None:
@@ -377,6 +391,27 @@ def test_a_failure_is_one_line_of_the_log_and_its_reason_once_in_each_part(inter
     (line,) = [one for one in log.splitlines() if why in one]
     assert "  failed: could not start: " in line and line.endswith("; retry or cancel?")
     assert report.count(why) == 2 and "What happened" not in report, "needs you, and failed"
+
+
+def test_a_setup_that_fails_is_told_in_a_sentence_and_what_it_printed_below(interlock: Interlock, here: Path) -> None:
+    Repository(here)
+    plan = {"team": "tiny", "isolation": "worktree", "setup": "echo npm ERR; exit 1", "retries": 0}
+    plan |= {"members": {"eve": {"agent": "shell"}}, "tasks": {"one": {"run": "true"}}}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    _, _, failed = interlock("run", "plan.yaml").out.partition("\nFailed\n")
+    first, why, then, printed = failed.splitlines()[:4]
+    assert first.endswith("[one] true") and why.strip().endswith("ended with exit code 1")
+    assert then.strip().startswith("1 run, ") and printed.strip() == "npm ERR"
+
+
+def test_the_log_says_that_a_member_whose_program_cannot_start_gets_no_more(interlock: Interlock, here: Path) -> None:
+    ada, dan = ({"agent": {"command": command}} for command in (["sh", "-c", "cat > /dev/null"], ["./none"]))
+    plan = {"team": "tiny", "members": {"ada": ada, "dan": dan}}
+    plan["tasks"] = {f"t{number}": {"subject": f"Part {number}"} for number in range(4)}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    said = interlock("run", "plan.yaml").out
+    assert said.count("dan started") == 1
+    assert said.count("dan gets no more tasks for now, its program could not start: The program './none' was") == 1
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,25 @@ def test_reminders_are_told_once_for_each_question_and_several_in_a_row_are_one(
     ]
 
 
+def test_a_change_of_the_checkout_that_several_runs_were_told_of_is_one_line() -> None:
+    def changed(seq: int, task: str, file: str) -> Event:
+        at = f"2026-01-01T{seq:02}:00:00.000Z"
+        return Event(seq, "checkout.changed", at, "interlock", task, {"path": "/work", "changed": [file]})
+
+    events = [
+        changed(4, "t2", "run.log"),
+        changed(3, "t1", "run.log"),
+        changed(2, "t1", "notes"),
+        changed(1, "t1", "a"),
+    ]
+    told = [(one.event.seq, one.event.task_id, one.text, one.tone) for one in entries(events)]
+    assert told == [
+        (4, None, "your checkout changed meanwhile: run.log", "loud"),
+        (2, "t1", "your checkout changed meanwhile: notes", "loud"),
+        (1, "t1", "your checkout changed meanwhile: a", "loud"),
+    ]
+
+
 def test_an_examination_is_called_by_its_name_and_no_id_of_the_engine_is_shown() -> None:
     def told(type: str, **payload: object) -> str:
         return line(Event(1, f"workflow.{type}", "2026-01-01T00:00:00.000Z", "interlock", None, payload)).text

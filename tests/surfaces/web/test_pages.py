@@ -409,3 +409,52 @@ def test_tasks_that_failed_for_one_cause_are_one_card_with_one_answer(browser: C
     assert post(browser, f"/projects/missing/tasks/{ids[0]}/move", verb="retry_alike").status == 303
     assert [team.task(id).state for id in (*ids, later)] == ["ready"] * 3 + ["deadletter", "backlog"]
     assert "Retry all" not in browser.call("GET", "/projects/missing").body.decode()
+
+
+def test_a_card_of_the_board_names_what_it_waits_for_as_that_is_named_there(browser: Client, home: Home) -> None:
+    plan = {"team": "keyed", "workdir": home.path, "members": {"ada": {"agent": "shell"}}}
+    plan["tasks"] = {"base": {"run": "true"}, "roof": {"run": "true", "blocked_by": ["base"]}}
+    path = Path(home.path) / "plan.yaml"
+    path.write_text(json.dumps(plan))
+    home.stage(str(path))
+    shown = browser.call("GET", "/projects/keyed/board").body.decode()
+    assert re.search(r"waits for <a [^>]*>base</a>", shown)
+
+
+def test_a_session_says_why_its_task_waits(browser: Client, home: Home) -> None:
+    home.create_project("alone", home.path)
+    to = post(browser, "/projects/alone/chat", content="Rewrite the README").headers["location"]
+    assert "nobody can take this: the team has no agent" in browser.call("GET", to).body.decode()
+
+
+def test_the_page_of_a_review_offers_each_answer_once(browser: Client, home: Home) -> None:
+    task = asked(home, "once")
+    shown = browser.call("GET", f"/projects/once/tasks/{task}").body.decode()
+    assert len(re.findall(r">\s*Approve\s*<", shown)) == 1
+
+
+def asked(home: Home, project: str) -> str:
+    """A task of a project of its own that a person is asked to review."""
+    home.create_project(project, home.path)
+    team = home.team(project)
+    team.spawn("ada")
+    task = team.create_task("Paint it", review="human").id
+    team.claim(task, by="ada")
+    team.complete(task, by="ada")
+    return task
+
+
+def test_a_form_that_is_refused_says_where_it_counts_and_keeps_what_was_written(browser: Client, home: Home) -> None:
+    task = asked(home, "kept")
+    del browser.headers["x-interlock-key"]  # As in a browser whose scripts were switched off after it had signed in.
+    answer = post(browser, f"/projects/kept/tasks/{task}/reply", reply="Red, with a white stripe")
+    shown = answer.body.decode()
+    assert answer.status == 403 and "Red, with a white stripe" in shown
+    assert re.search(r"in this browser, at http://[^ ]+\.localhost:\d+", shown)
+    assert home.team("kept").task(task).state == "review", "nothing was done"
+
+
+def test_who_looks_for_a_page_that_is_not_there_is_told_in_plain_words(browser: Client, server: Server) -> None:
+    shown = browser.call("GET", "/epics").body.decode()
+    assert "There is nothing at /epics." in shown and "openapi" not in shown
+    assert "openapi" in server.client().call("GET", "/epics").json["message"]

@@ -135,3 +135,10 @@ def test_what_was_learned_of_people_is_listed_and_is_text(browser: Client, home:
     assert "And 2 more" in html and f"workflow feedback {seeded_run.BUILT} --list" in html
     seeding.team.forget_preference(known["id"], run=seeded_run.BUILT)
     assert "And 1 more" in shown(browser, seeding, seeded_run.BUILT)
+
+
+def test_of_a_run_whose_steps_are_all_done_nothing_is_estimated(browser: Client, seeding: Seeding) -> None:
+    seeding.save(seeding.begun("run-5", "/bmad:bmm:workflows:dev-story", {1: "Write", 2: "Test"}, 1, ""))
+    assert re.search(r"1 of 2 steps, about \d+ %", shown(browser, seeding, "run-5"))
+    seeding.save(seeding.begun("run-6", "/bmad:bmm:workflows:dev-story", {1: "Write"}, 1, ""))
+    assert "1 of 1 steps<" in shown(browser, seeding, "run-6"), "its review goes on"

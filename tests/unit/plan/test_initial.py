@@ -234,7 +234,7 @@ def test_with_an_agent_the_plan_gives_it_a_task_and_an_unknown_one_leaves_nothin
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path, programs: Path) -> None:
     (tmp_path / PLAN_FILE).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InvalidRequest, match=r"plan\.yaml is there already"):
+    with pytest.raises(InvalidRequest, match=r"plan\.yaml already exists"):
         initialise(str(tmp_path))
     assert os.listdir(tmp_path) == [PLAN_FILE]
     with pytest.raises(InvalidRequest, match="There is no directory"):

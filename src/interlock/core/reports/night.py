@@ -99,8 +99,8 @@ def _left(rows: Rows, tasks: list[Task], reasons: Reasons) -> list[LeftTask]:
 
 def _at_hand(task: Task) -> str:
     if task.state == "in-progress":
-        return f"{task.owner} is at it"
-    return f"is ready for {task.reserved_for or 'whoever takes it'}"
+        return f"{task.owner} is working on it"
+    return f"is ready for {task.reserved_for or 'anybody'}"
 
 
 def _proofs(rows: Rows, since: str | None) -> Counter[str]:

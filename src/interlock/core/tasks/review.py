@@ -20,7 +20,7 @@ from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.model.text import gist
+from interlock.model.text import count, gist
 from interlock.processes import ref
 from interlock.storage.ledger import Rows
 
@@ -61,7 +61,7 @@ def no_verdict(act: UnitOfWork, task: Task, reason: str, *, counts: bool = True)
     failures = _failures(act, task)
     if counts and failures > retries_of(act, task):
         act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
-        ask_human(act, task, f"{task.review} gave no verdict in {failures} tries. The last: {gist(reason)}")
+        ask_human(act, task, f"{task.review} gave no verdict in {count(failures, 'attempt')}. The last: {gist(reason)}")
         return
     retry_at = None
     if counts:
@@ -97,12 +97,12 @@ def author_lives(act: UnitOfWork, task: Task) -> bool:
 
 def _failures(act: UnitOfWork, task: Task) -> int:
     """How many reviews since the author's last run have come to nothing."""
-    count = 0
+    failed = 0
     for run in reversed(act.rows.runs.of_task(task.id)):
         if run.member == task.owner:
             break
-        count += run.outcome == "failed"
-    return count
+        failed += run.outcome == "failed"
+    return failed
 
 
 def can_review(member: Member | None) -> bool:

@@ -34,7 +34,7 @@ VERBS = {
     "awaiting-response": "It waits for an answer: `interlock question list`.",
     "blocked": "`interlock task unblock {id}` sets it going again.",
     "review": "`task approve` and `task reject` work on it now.",
-    "deadletter": "`interlock task retry {id}` gives it another chance.",
+    "deadletter": "`interlock task retry {id}` retries it.",
     "done": "It is done; create a new task for what is left.",
     "cancelled": "It was cancelled; create a new task.",
     "deleted": "It was deleted; create a new task.",

@@ -95,7 +95,8 @@ class LiveView(View):
     def foot(self, text: str) -> Any:
         from rich.text import Text
 
-        return Text(f" {self.note or text}", style="bold yellow" if self.note else "dim", no_wrap=True)
+        style = "bold yellow" if self.note else "dim"
+        return Text(f" {self.note or text}", style=style, no_wrap=True, overflow="ellipsis")
 
 
 class LineView(View):
@@ -242,6 +243,11 @@ class Lines(LineView):
         self._room = room
         self._subjects: dict[str | None, str] = {None: ""}
         _, self._since = team.events(0)
+
+    def heard(self, update: Update) -> None:
+        """Print what concerns the run as a whole; no event tells it."""
+        if update.kind == "notice" and not update.task_id and not update.member:
+            self._say(f"{words.clock(time.time())}  {'':<{self._room}}  {words.clean(update.text)}")
 
     def print_new(self) -> None:
         events, self._since = self._team.events(self._since)

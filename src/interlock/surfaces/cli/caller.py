@@ -149,7 +149,7 @@ def choose_team(
             f"meant: --team {teams[0]} or INTERLOCK_TEAM={teams[0]}."
         )
     else:
-        message = f"There are {len(teams)} teams; say which with --team NAME or INTERLOCK_TEAM: {', '.join(teams)}."
+        message = f"Choose one of the {len(teams)} teams with --team NAME or INTERLOCK_TEAM: {', '.join(teams)}."
     raise TeamNotFound(message, teams=teams)
 
 

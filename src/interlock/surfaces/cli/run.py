@@ -72,7 +72,7 @@ def run(
     command of the plan ran.
     """
     if plan is None and not os.path.exists(PLAN):
-        raise click.UsageError(f'Say a plan, or a "GOAL": there is no {PLAN} here. `interlock init` writes one.')
+        raise click.UsageError(f'Name a plan, or say a "GOAL": there is no {PLAN} here. `interlock init` writes one.')
     plan = plan or PLAN
     if not os.path.exists(plan):
         found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
@@ -121,6 +121,7 @@ def run_staged(
     if staged.time_limit is not None:
         until = min(time.time() + staged.time_limit, until or float("inf"))
     began = next((one.at for one in team.latest(limit=1)), None) if stories else None
+    answered = False
     with call.home.notices(team.name), call.home.telemetry(team.name):  # people who look elsewhere
         while True:
             reason = drive(
@@ -134,9 +135,13 @@ def run_staged(
             )
             if reason != "finished" or not attended or not answer_questions(call, team):
                 break
+            answered = True
     if stories:
         call.home.settle_stories(team.name)
-    return finish(call, team, reason, planned=stories, only=staged.only, path=path, since=began)
+    # Whoever answered here has done something: the runner that looked once more and found nothing says nothing of it.
+    return finish(
+        call, team, reason, planned=stories, only=staged.only, path=None if answered else path, since=began
+    )  # fmt: skip
 
 
 def _refused_unattended(team: Team) -> Iterator[str]:
@@ -449,8 +454,9 @@ def demo(call: Call, keep: str | None) -> int:
 
         reason = drive(call, team, view=view, parallel=staged.parallel, hear=sabotage.heard)
         code = finish(call, team, reason, brief=is_lively(call))
+        where = "on the right" if is_lively(call) else "above"
         call.note(
-            f"\nThat took {time.monotonic() - started:.1f} s; each result on the right is backed by a command that ran."
+            f"\nThat took {time.monotonic() - started:.1f} s; each result {where} is backed by a command that ran."
         )
         if keep:
             call.note(f"Look around: {directory}/project\n             interlock --home {directory}/home report")

@@ -45,7 +45,7 @@ def down(call: Call) -> int:
     server = server_lock.end(call.home.path)
     stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
     lines = [] if server is None else [f"Ended the server at {server}."]
-    lines += [line for found in stopped for line in _stopped(found)]
+    lines += [line for found in stopped if found.ended or found.left or not found.gone for line in _stopped(found)]
     call.answer({"server": server, "teams": [found.as_dict() for found in stopped]}, lines or ["Nothing runs here."])
     return 0 if all(found.gone for found in stopped) else 1
 
@@ -73,7 +73,7 @@ def _stopped(found: app.stopping.StopOutcome, member: str | None = None) -> list
     if asked:
         return [f"{team}: the runner finishes current tasks and starts nothing new. {now} ends it at once."]
     if found.ended:
-        lines.append(f"{team}: ended {', '.join(found.ended)}.")
+        lines.append(f"{team}: stopped {', '.join(found.ended)}.")
     if found.left:
         lines.append(
             f"{team}: its runner is dead, and the programs of {', '.join(found.left)} still run. {now} ends them."
@@ -87,7 +87,7 @@ def _stopped(found: app.stopping.StopOutcome, member: str | None = None) -> list
 @click.option("--member", metavar="M", help="Only this member.")
 @click.option("--reason", type=TEXT, help="Why.")
 def pause(call: Call, member: str | None, reason: str | None) -> None:
-    """Start nothing new, in the team or of one member. What runs is finished; runners stay and wait."""
+    """Pause the team, or one member: no new task starts. What runs is finished; runners stay and wait."""
     team = call.team()
     team.pause(member, reason=reason)
     said = f"{words.strong(words.clean(member or team.name))} paused."
@@ -107,7 +107,7 @@ def resume(call: Call, member: str | None) -> None:
 @verb("poll", example="interlock scheduler poll --dry-run")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 def poll(call: Call, dry_run: bool) -> None:
-    """Take up, once, what nobody works on any more: runs whose process is gone, that fell silent, or whose time is up.
+    """Recover abandoned tasks, once: those whose run died, stopped sending heartbeats, or ran out of time.
 
     A result that such a run has left behind is applied; a task without one returns to the queue. A check that was
     under way is run here. Several may poll at the same time.

@@ -1,13 +1,15 @@
-"""`interlock status` and `interlock report`: what needs me and what runs now, and what was done with its evidence."""
+"""`interlock status` and `interlock report`: what needs a person, what runs, and what was done with its evidence."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import click
 
 from interlock import app, model
+from interlock.app.team import Team
 from interlock.clock import iso, seconds
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.json import Json
@@ -16,32 +18,40 @@ from interlock.model.status import StatusReport, WaitingTask
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
-FINISHED = "Nothing waits and nothing runs. What was done, and whether it waits to be merged: interlock report"
+FINISHED = "Nothing waits and nothing runs. What was done: interlock report"
 
 
 @verb("status", reads=True, example="interlock status --all")
 @click.option("--all", "everything", is_flag=True, help="All teams of this home.")
 def status(call: Call, everything: bool) -> None:
-    """What needs me, what runs since when with its latest output, what is next."""
+    """What needs you, what runs since when with its latest output, what is next, what is ready to merge."""
     if not everything:
-        found = call.team().status()
-        call.answer(found, shown(found))
+        team = call.team()
+        found = team.status()
+        call.answer(found, shown(found, () if call.json else _to_merge(team, found)))
         return
     teams: list[StatusReport | Json] = []
     lines: list[str] = []
     for name in call.home.teams():
         lines += ["", ""] if lines else []
         try:
-            found = call.team_named(name).status()
+            team = call.team_named(name)
+            found = team.status()
             teams.append(found)
-            lines += shown(found)
+            lines += shown(found, () if call.json else _to_merge(team, found))
         except InterlockError as error:
             teams.append({"team": name, **error.as_dict()})
             lines.append(f"{words.strong(name)}  {words.state('blocked')}  {words.clean(error.message)}")
     call.answer({"teams": teams}, lines or f"No teams in {call.home.path} yet. Create one: interlock team create NAME")
 
 
-def shown(found: StatusReport) -> list[str]:
+def _to_merge(team: Team, found: StatusReport) -> list[str]:
+    """What waits for `interlock merge`, of a team that is not at work: git is asked."""
+    return [] if found.driven or not found.counts.get("done") else model.report.to_merge(team.report(limit=1))
+
+
+def shown(found: StatusReport, to_merge: Sequence[str] = ()) -> list[str]:
+    """The lines of a status; `to_merge` are those about finished work that is on no branch of the user's."""
     lines = _team(found)
     first = len(lines)
     if found.needs_me:
@@ -73,7 +83,14 @@ def shown(found: StatusReport) -> list[str]:
             lines.append(f"  {tree.task_id}  {words.state(tree.state)}  {words.clean(tree.path)}")
     if found.retry_at:
         lines += ["", words.faint(f"the next retry starts {words.ago(found.retry_at)}")]
-    if len(lines) == first:
+    if to_merge:
+        lines += [
+            "",
+            words.strong("Ready to merge"),
+            f"  {words.clean(to_merge[0])}",
+            f"      {words.faint(to_merge[1])}",
+        ]
+    elif len(lines) == first:
         done = any(found.counts.values())
         lines += ["", FINISHED if done else 'No tasks yet: interlock task create "SUBJECT"']
     return lines

@@ -236,14 +236,14 @@ def _completed(call: Call, task: Task) -> int:
 @TASK
 @click.option("--reason", type=TEXT, required=True, help="What is in the way; - reads it from stdin.")
 def block(call: Call, task: str, reason: str) -> None:
-    """Stop a task for a reason that is not a dependency. It shows under "needs me" until it is unblocked."""
+    """Stop a task for a reason that is not a dependency. It shows under "Needs you" until it is unblocked."""
     call.task(call.team().block(task, reason=reason), "is blocked")
 
 
 @verb("unblock", example="interlock task unblock 003")
 @TASK
 def unblock(call: Call, task: str) -> None:
-    """The reason is gone: its owner continues; if anybody else unblocks it, the task returns to the queue."""
+    """Clear what blocks a task: its owner continues; if anybody else unblocks it, the task returns to the queue."""
     found = call.team().unblock(task)
     call.task(found, f"is {words.state(found.state)} again")
 

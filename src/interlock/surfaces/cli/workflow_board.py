@@ -185,7 +185,7 @@ def whole(run: Json, team: Team) -> list[str]:
     turn = waiting_turn(run, team)
     lines += [f"  {turn}"] if turn else []
     if count or turn is None:
-        estimate = "" if ended else f" (about {run['estimated_percent']} %)"
+        estimate = "" if ended or not progress["remaining_count"] else f" (about {run['estimated_percent']} %)"
         lines.append(f"  {progress['completed_count']} of {count} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(run)]
     for name, kept in run["examinations"].items():

@@ -111,6 +111,12 @@ def status_of(error: InterlockError) -> int:
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
 
 
+def wants_page(scope: Scope) -> bool:
+    """Whether whoever asks is a browser that shows a page."""
+    accepts_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+    return accepts_html and not scope["path"].startswith(NOT_PAGES)
+
+
 def refusal(error: InterlockError, scope: Scope) -> Response:
     """Return an error as an answer: JSON, or a plain page for a browser that asked for one."""
     status = status_of(error)
@@ -123,8 +129,7 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
         headers["retry-after"] = "1"
     if status == 405:
         headers["allow"] = ", ".join(error.details.get("allowed", ()))
-    accepts_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-    if not accepts_html or scope["path"].startswith(NOT_PAGES):
+    if not wants_page(scope):
         return answer(error.as_dict(), status, headers)
     if status == 401 and scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]:
         # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
@@ -223,7 +228,8 @@ def _http(error: HTTPException, request: Request) -> InterlockError:
             f"{request.method} is not possible here, only {', '.join(allowed)}.", allowed=allowed
         )
     if error.status_code == 404:
-        return errors.NotFound(f"There is nothing at {request.url.path[:200]}. /openapi.json lists all addresses.")
+        more = "" if wants_page(request.scope) else " /openapi.json lists all addresses."
+        return errors.NotFound(f"There is nothing at {request.url.path[:200]}.{more}")
     if error.status_code == 413:
         return errors.RequestTooLarge("The request is too large.")
     return errors.InvalidRequest(str(error.detail) or "The request cannot be read.")

@@ -156,7 +156,7 @@ def task_update(
     remove_blocked_by: Annotated[list[str] | None, "No longer wait for these"] = None,
     release: Annotated[bool | None, "Give it back"] = None,
     block: Annotated[str | None, "Stop: why you cannot continue"] = None,
-    unblock: Annotated[bool | None, "The reason is gone"] = None,
+    unblock: Annotated[bool | None, "Clear its block"] = None,
     reject: Annotated[str | None, "As reviewer: what must change"] = None,
     assign: Annotated[str | None, "Reserve it for a member; empty: for nobody"] = None,
     retry: Annotated[bool | None, "Another chance after it failed"] = None,

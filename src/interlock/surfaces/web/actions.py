@@ -18,8 +18,8 @@ from interlock.errors import Conflict, InterlockError, InvalidRequest
 from interlock.model import text
 from interlock.model.question import APPROVE, asking_for, changes_asked
 from interlock.model.task import COLUMNS
-from interlock.surfaces.http.failures import status_of
-from interlock.surfaces.http.request_context import SLOW_VERBS, Operator
+from interlock.surfaces.http.failures import note, status_of, wants_page
+from interlock.surfaces.http.request_context import SLOW_VERBS, Reader
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.rendering import told
 from interlock.surfaces.web.task_actions import BULK, perform, takes
@@ -213,7 +213,7 @@ def add(router: APIRouter) -> None:
 
 
 def _endpoint(action: FormAction) -> Callable[..., Any]:
-    async def endpoint(request: Request, caller: Operator) -> Response:
+    async def endpoint(request: Request, caller: Reader) -> Response:
         given = await request.form()
         form = {key: value.replace("\r\n", "\n") for key, value in given.items() if isinstance(value, str)}
         page = PageContext(request, caller)
@@ -225,9 +225,11 @@ def _endpoint(action: FormAction) -> Callable[..., Any]:
         else:
             back = page.to() if page.project else "/"
         try:
+            caller.principal.must("operator", "admin")  # Here, so that who is refused keeps what was written.
             to = await anyio.to_thread.run_sync(action, page, form, limiter=SLOW_VERBS)
         except InterlockError as error:
-            if scripted:
+            await note(error, request.scope)
+            if scripted or not wants_page(request.scope):
                 return JSONResponse(error.as_dict(), status_of(error))
             typed = next((form[name] for name in TYPED if form.get(name)), "")
             return told("That was not done", error.message, status_of(error), typed, back)

@@ -29,6 +29,7 @@ QUIET = frozenset(
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
 HOPS = frozenset({"task.transitioned"})
 """What another event of the same moment says better."""
+REMINDS = "question.reminded"
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
@@ -100,7 +101,8 @@ def entries(events: Iterable[Event]) -> list[EventLine]:
     """Return events, newest first, as a person would tell them.
 
     What one verb did to one task is one line, without the hops that another event of the same moment explains; letters
-    to several are one, and so are reminders, of one question or of several in a row.
+    to several are one, and so are reminders, of one question or of several in a row, and a change of the checkout that
+    several runs were told of.
     """
     found: list[EventLine] = []
     for _, some in groupby(_reminded_once(events), key=lambda event: (event.at, event.actor)):
@@ -118,20 +120,30 @@ def entries(events: Iterable[Event]) -> list[EventLine]:
             to = ", ".join(dict.fromkeys(actor(str(event.payload.get("to"))) for event in reversed(letters)))
             found.append(EventLine(letters[0], f"wrote to {to}", "plain"))
     shown: list[EventLine] = []
-    for reminds, lines in groupby(found, key=lambda one: one.event.type == "question.reminded"):
+    for kind, lines in groupby(found, key=_told_together):
         several = list(lines)
-        if reminds and len(several) > 1:
-            newest = replace(several[0].event, task_id=None)
-            several = [EventLine(newest, f"{len(several)} questions are still open", "plain")]
+        if kind is not None and len(several) > 1:
+            first, of_one = several[0], len({one.event.task_id for one in several}) == 1
+            reminds = kind == REMINDS
+            newest = first.event if of_one and not reminds else replace(first.event, task_id=None)
+            text = f"{len(several)} questions are still open" if reminds else first.text
+            several = [EventLine(newest, text, first.tone)]
         shown += several
     return shown
+
+
+def _told_together(told: EventLine) -> str | None:
+    """What such lines in a row are told as one by; None for a line that stands by itself."""
+    if told.event.type == REMINDS:
+        return REMINDS
+    return told.text if told.event.type == "checkout.changed" else None
 
 
 def _reminded_once(events: Iterable[Event]) -> Iterator[Event]:
     """The events with the newest reminder of each question alone."""
     seen = set()
     for event in events:
-        if event.type == "question.reminded":
+        if event.type == REMINDS:
             asked = (event.task_id, event.payload.get("id"))
             if asked in seen:
                 continue

@@ -212,6 +212,7 @@ def board(page: PageContext) -> Json:
     number = sum(found.counts.values())
     return {
         "columns": columns,
+        "keys": {task.id: task.plan_key for task in tasks},
         "limit": CARDS_PER_COLUMN,
         **_searching(page, sought, tasks, found.epics, number),
         **_progress(found.states),
@@ -251,6 +252,7 @@ def state(page: PageContext) -> Json:
     tasks = page.team.column(name, sought, offset=offset, limit=CARDS_PER_PAGE + 1 if offset else AT_ONCE)
     return {
         "groups": _grouped(tasks[:CARDS_PER_PAGE], page),
+        "keys": {task.id: task.plan_key for task in tasks},
         "offset": offset,
         "next": offset + CARDS_PER_PAGE if len(tasks) > CARDS_PER_PAGE else None,
         "column": name,
@@ -321,6 +323,7 @@ def chat(page: PageContext) -> Json:
         turns.append(
             {
                 "task": task,
+                "why": page.team.task(task.id).why if task.state in ("ready", "backlog") else None,
                 "words": words.get(task.id),
                 "question": asked[0] if asked else None,
                 "exchanges": [one for one in page.team.conversation(task.id) if one.answer is not None],
