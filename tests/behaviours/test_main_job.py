@@ -618,7 +618,7 @@ def test_a_member_whose_program_cannot_start_takes_no_tasks_from_those_who_can(p
     states = sorted(place.states().values())
     assert states == ["deadletter", "done", "done", "done", "done", "done"], "one shows that it cannot start"
     (told,) = [text for text in said if "dan gets no more tasks for now" in text]
-    assert "could not start: The program './no-such-program' was not found" in told
+    assert "its program could not start. The program './no-such-program' was not found" in told
 
 
 def test_what_is_meant_for_a_member_whose_program_cannot_start_asks_a_person(place: Place) -> None:

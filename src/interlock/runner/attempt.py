@@ -56,6 +56,8 @@ class TaskAttempt:
 
     def __init__(self, run: ActiveRun, session: MemberSession, permit: Permit) -> None:
         self.permissions: PermissionRequests | None = None
+        self.unfit: str | None = None
+        """Why the member's program could not start, and would not on another try."""
         self._run = run
         self._task = run.task
         self._workspace = run.workspace
@@ -155,6 +157,7 @@ class TaskAttempt:
         job, mail = prepared.job, prepared.mail
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
+            self.unfit = result.detail if result.permanent else None
             await in_thread(partial(self._write_usage, closes=True))
 
             def settled(result: Result = result) -> Task | None:

@@ -23,7 +23,6 @@ from interlock.core.tasks import claim, review
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
-from interlock.model.evidence import NOT_STARTED
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.text import plain
@@ -53,7 +52,7 @@ class Worker:
         self._halted = False
         self._waiting = 0
         self.unfit: str | None = None
-        """Why its program could not start the last time, unless a task waits for this very member."""
+        """Why its program could not start the last time."""
         self.idle_mail = IdleMail(context, member, self._permit, executor.variables)
 
     @property
@@ -139,16 +138,7 @@ class Worker:
             else:
                 self._session = None
         if self.member.agent != "shell":  # Whose program is each task's own.
-            self.unfit = await in_thread(partial(self._why_unfit, task))
-
-    def _why_unfit(self, task: Task) -> str | None:
-        with self._context.workspace.look() as rows:
-            run = rows.runs.get(task.id, task.run)
-            why = (run.reason or "") if run is not None and run.outcome == "failed" else ""
-            if not why.startswith(NOT_STARTED):
-                return None
-            open_tasks = rows.tasks.select(states=["ready", "backlog", "review"])
-            return None if any(self.member.name in (one.reserved_for, one.review) for one in open_tasks) else why
+            self.unfit = attempt.unfit
 
     async def read_mail(self) -> None:
         """Put the mail of a member without a task to its session."""
@@ -268,13 +258,19 @@ class WorkerPool:
         news = []
         for name, worker in list(self.workers.items()):
             others = (one for one in self.workers.values() if one.member.agent != "shell" and one.unfit is None)
-            if worker.unfit is None or self.is_busy(name) or not any(others):
+            if worker.unfit is None or self.is_busy(name) or not any(others) or self._is_wanted(name):
                 continue
             why, again = AgentError(worker.unfit), time.monotonic() + UNFIT_SECONDS
             self._missing[name] = MissingAgent(_hired_as(worker.member), why, again)
             self._retiring.append(self.workers.pop(name))
-            news.append(f"{name} gets no more tasks for now, its program {worker.unfit}")
+            news.append(f"{name} gets no more tasks for now: its program could not start. {worker.unfit}")
         return news
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether a task waits for this very member."""
+        with self._context.workspace.look() as rows:
+            waiting = rows.tasks.select(states=["ready", "backlog", "review"])
+        return any(name in (one.reserved_for, one.review) for one in waiting)
 
     def _executor_of(self, member: Member, news: list[str]) -> Executor | None:
         missing = self._missing.get(member.name)
