@@ -370,6 +370,15 @@ class Team(TaskVerbs, RunFileVerbs, Mailing, WorktreeVerbs, WorkflowVerbs, Worke
             app.branches.compare(self._workspace, found.integration)
         return found
 
+    def integration(self) -> values.report.IntegrationBranch | None:
+        """How much of the finished work is on the team's integration branch, and on a branch of the user's; null in a
+        team that merges nothing. Git is asked."""
+        with self._workspace.look() as rows:
+            found = core.reports.night.integration(rows)
+        if found is not None:
+            app.branches.compare(self._workspace, found)
+        return found
+
     def outdated(self) -> list[str]:
         """The finished commands that ran on other files than there are now: keys of the plan, else ids. Changes
         nothing; git is asked."""

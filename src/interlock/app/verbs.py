@@ -63,8 +63,8 @@ HOME = _table(
 TEAM = _table(
     Team,
     here="acting mail read follow changes worktree for_machine output",
-    reader="describe id members setting questions conversation events latest head status report outdated witness "
-    "account board column story workers artifacts member_overviews task tasks graph runs run_result work_log "
+    reader="describe id members setting questions conversation events latest head status report integration outdated "
+    "witness account board column story workers artifacts member_overviews task tasks graph runs run_result work_log "
     "output_part output_lines artifact_part diff history inbox window_seat shutdown_requests in_workflow workflow_run "
     "workflow_runs installed_workflows resumable_workflow workflow_decisions workflow_checkpoints workflow_queue "
     "learned_preferences",

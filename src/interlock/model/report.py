@@ -298,22 +298,21 @@ def _merged(found: TeamReport) -> list[Item]:
             f"the work of {words.count(len(branch.missing), 'task')} was merged into {branch.branch} and is not on it"
         )
         items.append(("!", f"{gone}: {words.named(branch.missing, 5)}", [f"interlock doctor --team {found.team}"], ""))
-    if waiting := to_merge(found):
+    if waiting := to_merge(branch, found.team):
         items.append(("+", waiting[0], waiting[1:], ""))
     elif not left:
         items.append(("+", f"the work of {words.count(branch.tasks, 'task')}, all of it in your branch", [], ""))
     return items
 
 
-def to_merge(found: TeamReport) -> list[str]:
+def to_merge(branch: IntegrationBranch, team: str) -> list[str]:
     """The line that says how much finished work is on no branch of the user's yet, and the command that brings it
     there; nothing where all of it is."""
-    branch = found.integration
-    present = 0 if branch is None else branch.tasks - branch.delivered - len(branch.missing)
-    if branch is None or not present:
+    present = branch.tasks - branch.delivered - len(branch.missing)
+    if not present:
         return []
     head = f"{branch.branch} has the work of {words.count(present, 'task')}, not yet on any branch of yours"
-    return [head, f"interlock merge --all --team {found.team}"]
+    return [head, f"interlock merge --all --team {team}"]
 
 
 def _failed(task: FailedTask, team: str) -> Item:

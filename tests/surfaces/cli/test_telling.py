@@ -411,7 +411,7 @@ def test_the_log_says_that_a_member_whose_program_cannot_start_gets_no_more(inte
     (here / "plan.yaml").write_text(json.dumps(plan))
     said = interlock("run", "plan.yaml").out
     assert said.count("dan started") == 1
-    assert said.count("dan gets no more tasks for now, its program could not start: The program './none' was") == 1
+    assert said.count("dan gets no more tasks for now: its program could not start. The program './none' was") == 1
 
 
 @pytest.mark.parametrize(

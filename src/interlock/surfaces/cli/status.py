@@ -47,7 +47,8 @@ def status(call: Call, everything: bool) -> None:
 
 def _to_merge(team: Team, found: StatusReport) -> list[str]:
     """What waits for `interlock merge`, of a team that is not at work: git is asked."""
-    return [] if found.driven or not found.counts.get("done") else model.report.to_merge(team.report(limit=1))
+    branch = None if found.driven or not found.counts.get("done") else team.integration()
+    return [] if branch is None else model.report.to_merge(branch, team.name)
 
 
 def shown(found: StatusReport, to_merge: Sequence[str] = ()) -> list[str]:
