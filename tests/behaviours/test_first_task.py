@@ -15,6 +15,7 @@ from tests.docs.pages import ROOT
 
 
 @pytest.mark.storm
+@pytest.mark.dosed
 @pytest.mark.npm
 @pytest.mark.timeout(1800)
 def test_real_packages_reach_a_first_verified_task_by_two_commands(
