@@ -23,7 +23,7 @@ from pathlib import Path
 PACKAGES = (
     "pypi:humanize==4.9.0", "pypi:inflection==0.5.1", "pypi:iniconfig==2.3.1", "pypi:itsdangerous==2.2.0",
     "pypi:python-slugify==9.2.0", "pypi:tabulate==0.10.0", "pypi:toolz==1.2.0", "npm:concat-map@0.0.2",
-    "npm:left-pad@1.3.0", "npm:wordwrap@1.0.0",
+    "npm:deep-is@0.1.4", "npm:left-pad@1.3.0",
 )  # fmt: skip
 AGENT = "import pathlib; pathlib.Path('NOTES.md').write_text('How it is tested.\\n')"
 SOONEST = 300.0
