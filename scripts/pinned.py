@@ -46,9 +46,15 @@ AT_ONCE = 3
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What `--move` looks for: packages of npm, or requirements of PyPI for that Python."""
+    """What `--move` looks for: packages of npm, or requirements of PyPI for that Python.
+
+    Attributes:
+        overrides: a release each for packages that something requires by a tag, which `npm ci` cannot compare with a
+            lock file without addresses.
+    """
 
     npm: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
     pypi: tuple[str, ...] = ()
     python: tuple[int, int] = (3, 11)
     alone: bool = False  # without what it requires
@@ -64,6 +70,8 @@ PROGRAMS = {
     "opencode": Program(npm=("opencode-ai",)),
     "conformance": Program(npm=("node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12")),
     "pages": Program(npm=("axe-core@4.10.3", "vnu-jar@26.9.27")),
+    # The last one that runs on the oldest node we take.
+    "lighthouse": Program(npm=("lighthouse@12.8.2",), overrides=(("third-party-web", "0.27.0"),)),
     **{f"bmad-{one}": Program(npm=(f"{BMAD}@{one}",)) for one in GENERATIONS},
     "forgetful": Program(pypi=("forgetful-ai", "pysqlite3-binary"), python=(3, 12)),
     "forgetful-tokens": Program(pypi=("litellm",), python=(3, 12), alone=True),
@@ -187,7 +195,8 @@ def move(name: str) -> None:
         made = Path(folder, name)
         made.mkdir()
         if program.npm:
-            (made / "package.json").write_text('{\n  "private": true\n}\n')
+            wanted = {"private": True, **({"overrides": dict(program.overrides)} if program.overrides else {})}
+            (made / "package.json").write_text(json.dumps(wanted, indent=2) + "\n")
             # No addresses: it is the same file whatever registry it came from.
             flags = ["--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
             _run(["npm", "install", *flags, "--omit-lockfile-registry-resolved", *program.npm], made)

@@ -79,6 +79,17 @@ def with_an_agent(text: str) -> str:
             ".venv/bin/pytest -q",
         ),
         (
+            {
+                "pyproject.toml": PROJECT,
+                "requirements.txt": "",
+                "requirements/dev.txt": "-r tests.txt\ntox\nsphinx\n",
+                "requirements/tests.txt": "pytest==9.0.2\n",
+            },
+            [],
+            f"{PIP} -r requirements.txt -r requirements/tests.txt -e . pytest",
+            ".venv/bin/pytest -q",
+        ),
+        (
             {"pyproject.toml": f'{PROJECT}[dependency-groups]\ndev = ["pytest>=8", "pytest-cov"]\n'},
             [],
             f"{PIP} -e . 'pytest>=8' pytest-cov pytest",

@@ -36,13 +36,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """The browser. Debian's own: playwright's download is not wanted. It is ended after each module, since playwright
-    keeps an event loop running in this thread, where tests of other modules run theirs."""
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
-    if program is None:
+def chromium_program() -> str | None:
+    """Return where the browser is. Debian's own: playwright's download is not wanted."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The path of the browser."""
+    found = chromium_program()
+    if found is None:
         pytest.skip("needs Chromium (Debian and Ubuntu: apt-get install chromium)")
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium(program: str) -> Iterator[Any]:
+    """The browser. It is ended after each module, since playwright keeps an event loop running in this thread, where
+    tests of other modules run theirs."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=FLAGS)

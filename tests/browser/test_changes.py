@@ -163,11 +163,12 @@ def test_a_night_is_reviewed_without_leaving_the_screen_by_two_keys_each(
 
 
 @pytest.mark.storm
+@pytest.mark.dosed
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_long_night_is_decided_on_one_screen_in_three_actions_a_review_at_most(
     place: Place, expect: Callable[..., Any], dose: float, width: int
 ) -> None:
-    number, hold = max(4, int(40 * dose)), place.directory / "hold"
+    number, hold = max(5, int(40 * dose)), place.directory / "hold"
     lines = [
         f"  part{n}: {{subject: Change part {n}, run: 'while test -e {hold}; do sleep 0.05; done; "
         f"echo {n} > part{n}.txt', verify: test -s part{n}.txt, review: human}}"

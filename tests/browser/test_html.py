@@ -16,6 +16,8 @@ from tests.browser.test_changes import worked
 pytestmark = pytest.mark.long
 
 SECONDS = 600
+# HTML allows it for `rel=expect`, too, which the checker does not know yet.
+UNKNOWN = "A “link” element with a “blocking” attribute must have a “rel” attribute whose value is “stylesheet”."
 
 
 @pytest.mark.npm
@@ -40,4 +42,4 @@ def test_no_page_breaks_a_rule_of_html(place: Place) -> None:
     said = json.loads(found.stderr or found.stdout)["messages"]
     assert len(paths) == len(list(kept.iterdir())) > 20
     assert [f"{paths[int(one['url'].rpartition('/')[2][:-5])]}: {one['message']} {one.get('extract', '')[:200]}"
-            for one in said] == []  # fmt: skip
+            for one in said if one["message"] != UNKNOWN or 'rel="expect"' not in one["extract"]] == []  # fmt: skip

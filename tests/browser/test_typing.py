@@ -177,6 +177,7 @@ def test_the_card_that_one_reads_stays_in_place_when_one_above_it_closes(
 
 
 @pytest.mark.storm
+@pytest.mark.dosed
 def test_no_key_is_lost_or_strays_while_cards_above_and_below_open_close_and_change(
     place: Place, expect: Callable[..., Any], dose: float
 ) -> None:
@@ -189,7 +190,7 @@ def test_no_key_is_lost_or_strays_while_cards_above_and_below_open_close_and_cha
     box = page.locator(f"#r-{mine.id}")
     box.focus()
     written = ""
-    for number in range(max(5, int(200 * dose))):
+    for number in range(max(10, int(200 * dose))):
         team = rng.choice(teams)
         act = rng.choice(("open", "close", "change"))
         if act == "open" and len(open_) < 12:

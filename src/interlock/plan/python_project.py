@@ -15,15 +15,15 @@ from typing import Any
 PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _TESTING = ("test", "tests", "testing", "dev")
 """What projects call the extras and groups that their tests need, the narrowest first."""
-_REQUIREMENTS = (
-    *(
-        pattern.format(name)
-        for name in _TESTING
-        for pattern in ("requirements-{}.txt", "requirements_{}.txt", "{}-requirements.txt", "requirements/{}.txt")
-    ),
-    "tests/requirements.txt",
-    "test/requirements.txt",
-)
+_REQUIREMENTS = tuple(
+    pattern.format(name)
+    for name in _TESTING
+    for pattern in (
+        "requirements-{}.txt", "requirements_{}.txt", "{}-requirements.txt", "requirements/{}.txt",
+        "{}/requirements.txt",
+    )
+)  # fmt: skip
+"""Files with what the tests need, the narrowest first."""
 _PLAIN_TESTS = re.compile(r"^(?:[ \t]*(?:import|from) pytest\b|(?:async )?def test\w*\(|class Test\w*:)", re.MULTILINE)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?\s*(?:[<>=!~][^#;]*)?")
 _NOX_SESSION = re.compile(r"^@nox\.session[^\n]*\n(?:@[^\n]*\n)*def (tests?|unit|pytest|unittest)\(", re.MULTILINE)
@@ -143,7 +143,8 @@ def python_setup(directory: str, *tools: str, here: bool = False) -> tuple[str, 
         # It would install into an environment that happens to be active.
         install = "env -u VIRTUAL_ENV POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install"
         return "poetry", " ".join([install, *(f"--extras {name}" for name in extras)])
-    files = [name for name in ("requirements.txt", *_REQUIREMENTS) if has(directory, name)]
+    own = [name for name in _REQUIREMENTS if has(directory, name)]
+    files = [*(["requirements.txt"] if has(directory, "requirements.txt") else []), *own[:1]]
     itself = ["-e", f".[{','.join(extras)}]" if extras else "."] if has(directory, *PROJECT) else []
     wanted = [*(word for name in files for word in ("-r", name)), *itself, *more]
     wanted += [tool for tool in tools if tool not in wanted]

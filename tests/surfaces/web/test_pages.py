@@ -48,6 +48,8 @@ def test_every_page_is_whole_without_anything_from_elsewhere(browser: Client, te
         assert not re.search(r"<script(?!(?: type=\"module\")? src=\"/static/)|<style|\sstyle=|\son\w+=\"", html), path
         ids = re.findall(r'\sid="([^"]+)"', html)
         assert len(ids) == len(set(ids)), (path, sorted(one for one in ids if ids.count(one) > 1))
+        awaited = re.findall(r'<link rel="expect" href="#([^"]+)" blocking="render">', html)
+        assert len(awaited) == 1 and html.index(f'id="{awaited[0]}"') > html.index("</main>"), "nothing moves meanwhile"
         for name in re.findall(r'(?:src|href)="/static/([^"]+)"', html):
             assert browser.call("GET", f"/static/{name}").status == 200, name
 
