@@ -22,7 +22,7 @@ from bench.measure import Row, at_least, median
 from bench.server import server
 from interlock.app.tokens import Tokens
 from scripts import pinned
-from tests.browser.conftest import chromium_program
+from scripts.chromium import chromium
 
 TASKS = 2000
 BOARD = f"/projects/{homes.TEAM}/board"
@@ -36,7 +36,7 @@ FLAGS = ("--quiet", "--no-enable-error-reporting", "--output=json", "--chrome-fl
 
 def run() -> list[Row]:
     """Performance and accessibility on each device."""
-    if chromium_program() is None or not pinned.is_there("lighthouse"):
+    if chromium() is None or not pinned.is_there("lighthouse"):
         return []
     rows = []
     with homes.directory() as home, board(home) as (url, cookie):
@@ -80,7 +80,7 @@ def audit(url: str, cookie: str, device: str, options: Sequence[str] = ()) -> di
     Raises:
         RuntimeError: it came to none; says why.
     """
-    program = chromium_program()
+    program = chromium()
     assert program is not None
     with TemporaryDirectory(prefix="il-", dir="/tmp") as kept:
         headers, written = Path(kept, "headers.json"), Path(kept, "report.json")

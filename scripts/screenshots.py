@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,11 +17,11 @@ from typing import Any
 
 import interlock
 from scripts import seeded_run
+from scripts.chromium import WANTED, chromium
 from scripts.seeded_home import fill
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --headless --disable-gpu --no-first-run --disable-background-networking --disable-sync".split()
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 375, "height": 740}
 SETTLED_MS = 400
 WORDS = "Description"
@@ -42,9 +41,9 @@ def main(directory: Path) -> None:
     """Take them all."""
     from playwright.sync_api import sync_playwright
 
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    program = chromium()
     if program is None:
-        sys.exit("There is no Chromium here. On Debian and Ubuntu: apt-get install chromium")
+        sys.exit(f"This needs {WANTED}.")
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         home = interlock.connect(f"{place}/home")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +14,12 @@ import pytest
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
+from scripts import chromium as where
 from tests import forked
 from tests.forked import Forked
 from tests.surfaces.http.harness import Server
 
 T = TypeVar("T")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -36,17 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 
-def chromium_program() -> str | None:
-    """Return where the browser is. Debian's own: playwright's download is not wanted."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
-
-
 @pytest.fixture(scope="session")
 def program() -> str:
     """The path of the browser."""
-    found = chromium_program()
+    found = where.chromium()
     if found is None:
-        pytest.skip("needs Chromium (Debian and Ubuntu: apt-get install chromium)")
+        pytest.skip(f"needs {where.WANTED}")
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from scripts import screenshots
 from scripts import terminal_picture as picture
+from scripts.chromium import WANTED, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ("exit code ", "verified", "Ctrl-C")
@@ -45,8 +45,8 @@ def test_the_terminal_in_the_readme_shows_what_the_demo_shows() -> None:
 @pytest.mark.long
 def test_the_page_in_the_documentation_shows_what_the_page_shows(tmp_path: Path) -> None:
     pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
-    if not any(shutil.which(name) for name in screenshots.NAMES):
-        pytest.skip("needs Chromium (Debian and Ubuntu: apt-get install chromium)")
+    if chromium() is None:
+        pytest.skip(f"needs {WANTED}")
     screenshots.main(tmp_path)
     for name, *_ in screenshots.PICTURES:
         told, now = (screenshots.words_of(place / f"{name}.png") for place in (ROOT / "docs/images", tmp_path))
