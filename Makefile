@@ -15,7 +15,7 @@ LIGHT  := $(VENV)/.installed-to-run
 TIER    = $(BIN)/python scripts/gate.py $@ -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test lint check bench metrics programs pins pooled full storm mutants wheel release-check constraints reference picture screenshots site clean night week campaign fuzz
+.PHONY: help setup demo quick test lint check bench metrics programs pins pooled full storm mutants mutation wheel release-check constraints reference picture screenshots site clean night week campaign fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,10 @@ storm: $(STAMP) ## before a release: long storms of processes and random cases (
 
 mutants: $(STAMP) ## plant twenty bugs, one after the other, and see that a test finds each (ARGS=NAME chooses)
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+mutation: $(STAMP) ## make small changes where it matters most, and see how many a test notices (ARGS="claim --sample 50")
+	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || $(BIN)/python -m pip install --quiet cosmic-ray
+	@$(BIN)/python -m tests.mutants.score $(ARGS)
 
 night: $(STAMP) ## forty tasks in two repositories by Claude Code and Codex, killed and limited (DOSE=0.1 for a tenth)
 	@DOSE=$(DOSE) $(BIN)/python -m pytest -s -m storm --timeout 3600 tests/night/test_real_night.py $(ARGS)
