@@ -17,7 +17,8 @@ import anyio
 from interlock.agents.session import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool
-from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.subagent import Staffing
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import Draft, Examination, RunContext

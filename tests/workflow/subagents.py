@@ -12,7 +12,8 @@ from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.records import RoutingTerms, SubagentRecord, SubagentRegistry
-from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.subagent import Staffing
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession

@@ -14,7 +14,7 @@ from interlock.agents.session import Permission, PermissionChoice, Turn
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.ports import Superseded
-from interlock.workflow.hooks.moments import QUEUE
+from interlock.workflow.hooks.tool_calls import QUEUE
 from interlock.workflow.state.document import RunPlan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
 from tests.workflow.subagents import run_all

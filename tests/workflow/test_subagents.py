@@ -10,7 +10,8 @@ import pytest
 from interlock.agents.session import Opening, Permission, PermissionChoice, Turn, Update
 from interlock.errors import AgentError
 from interlock.workflow.agents.assignment import HIGH, LOW, Assignment, Report
-from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.subagent import Staffing
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Part
 from tests.workflow.subagents import Office, Staff, run_all, takes

@@ -15,7 +15,8 @@ from interlock.processes import table
 from interlock.processes.ancestry import RUN_TOKEN, RUN_WITHIN
 from interlock.processes.groups import end_marked
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
-from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.subagent import Staffing
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from tests.agents.acting import acp_command, recorded
 from tests.waiting import until

@@ -28,7 +28,8 @@ from interlock.runner.environment import allowed_environment
 from interlock.runner.executor import Execution, Job, Result, begun
 from interlock.runner.executors import AgentExecutor
 from interlock.workflow.agents.pool import AgentPool
-from interlock.workflow.agents.subagent_dispatcher import Staffing, SubagentDispatcher
+from interlock.workflow.agents.subagent import Staffing
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import Examination
 from interlock.workflow.engine.effects import Ending

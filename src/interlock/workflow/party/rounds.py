@@ -17,7 +17,8 @@ import anyio
 from interlock.errors import AgentError
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
-from interlock.workflow.agents.subagent_dispatcher import Subagent, SubagentDispatcher
+from interlock.workflow.agents.subagent import Subagent
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import recovery, steps
 from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Postponed, RunContext
 from interlock.workflow.engine.decision_log import Decision
