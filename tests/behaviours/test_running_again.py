@@ -132,7 +132,7 @@ def test_redo_of_a_task_that_failed_for_good_frees_what_waits_for_it(place: Plac
 def test_redo_of_a_task_that_is_under_way_is_refused_and_changes_nothing(place: Place) -> None:
     place.stage({"one": ONE})
     place.team.claim("one", by="ada")
-    with pytest.raises(InvalidTransition, match="is in-progress"):
+    with pytest.raises(InvalidTransition, match="is in progress"):
         place.stage({"one": ONE, "two": TWO}, again={"redo": ["one"]})
     assert set(place.states()) == {"one"}
 

@@ -100,7 +100,8 @@ def _redoable(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection
             continue
         if before.state not in OVER:
             instead = f"Wait until it has ended, or `interlock task cancel {key}` first"
-            message = f'--redo: task "{key}" is in {before.state}. {instead}'
+            state = "in review" if before.state == "review" else before.state.replace("-", " ")
+            message = f'--redo: task "{key}" is {state}. {instead}'
             raise InvalidTransition(message, state=before.state, task_id=before.task_id)
         found.add(key)
     return found

@@ -86,7 +86,7 @@ def test_a_deleted_task_is_made_anew() -> None:
 def test_redo_takes_what_is_over_and_refuses_what_is_under_way_or_unknown() -> None:
     assert keys(compare(plan_of(A), {"a": existing(A, "done", changed=True)}, ["a"]))["redo"] == ["a"]
     assert keys(compare(plan_of(A), {"a": existing(A, "ready")}, ["a"]))["unchanged"] == ["a"]
-    with pytest.raises(InvalidTransition, match="in-progress"):
+    with pytest.raises(InvalidTransition, match="is in progress"):
         compare(plan_of(A), {"a": existing(A, "in-progress")}, ["a"])
     with pytest.raises(InvalidRequest, match='Did you mean "build"'):
         compare(plan_of(PlanTask("build", "B")), {}, ["biuld"])
