@@ -10,6 +10,8 @@ report, too (decision 22; not for a shell task, whose command prints another too
 Without any, the end itself is the report: a program that ended well is finished, anything else is a failed attempt
 (decision 4). A provider that has nothing left (a usage limit, an overload, no network, an expired login; decision 20)
 is no one's fault and uses up no attempt: the task waits, reserved for the same member, whose session is then resumed.
+An agent's program that could not start, and would not on another try, says nothing about the task either: another
+member gets it, where there is one that may have it.
 
 A review is decided by a verb, a message, or the last line of a program that ended well: `approve`, `changes: …`, or
 such JSON (`COMPLETE` approves, `INCOMPLETE` with an `output` asks for changes). Anything else is no verdict: silence
@@ -54,6 +56,7 @@ REPORT_LINES = 40
 STATUSES = ("COMPLETE", "INCOMPLETE", "NO_EVIDENCE", "ERROR", "AWAITING_RESPONSE", "BLOCKED")
 
 NO_CAPACITY = "capacity"
+NOT_STARTED = "unstarted"
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
 AFTER_RESET = 5.0
@@ -149,10 +152,22 @@ def _settle_work(
         return finish.complete(act, task, summary=summary, verifier=verifier, proof=proof)
     if result.status == "capacity":
         _wait_for_capacity(act, task, _reason(result), result)
+    elif result.permanent and _another_may(act, task):
+        _end_uncounted(act, task, _reason(result), NOT_STARTED)
     else:
         counts = result.status not in GIVEN_BACK
         finish.fail(act, task, _reason(result), counts=counts, output=tail or None, permanent=result.permanent)
     return None
+
+
+def _another_may(act: UnitOfWork, task: Task) -> bool:
+    """Whether a member could have the task whose program may yet start. It has been nobody's twice for nothing: where
+    those who are left cannot work here, a person is asked."""
+    unfit = {run.member for run in act.rows.runs.of_task(task.id) if run.outcome == NOT_STARTED}
+    if task.command is not None or task.reserved_for is not None or act.name in unfit:
+        return False
+    others = (one for one in act.rows.team.members() if one.name not in {act.name, *unfit})
+    return any(one.status == "active" and one.agent not in (None, "shell") for one in others)
 
 
 def give_up(
@@ -324,7 +339,7 @@ def _settle_review(act: UnitOfWork, task: Task, number: int, result: Result) -> 
 def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) -> None:
     """End the run of `task` for want of capacity, and let the task wait. An expired login does not end by itself: a
     person is asked."""
-    run, when = _run_of(act, task), _retry_at(act, task, result)
+    when = _retry_at(act, task, result)
     _note_capacity(act, task, why, when, result.login)
     if result.login:
         answer.ask(
@@ -333,11 +348,16 @@ def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) ->
         )  # fmt: skip
         end_run(act, task, NO_CAPACITY, why)
         return
-    why = f"{why}; next try {moment(when)}"
+    _end_uncounted(act, task, f"{why}; next try {moment(when)}", NO_CAPACITY)
+    act.rows.tasks.update(task, not_before=when, reserved=act.name, updated_at=act.at)
+
+
+def _end_uncounted(act: UnitOfWork, task: Task, why: str, outcome: str) -> None:
+    """Back into the queue with the task, whose run was in vain, but says nothing about the work."""
+    run = _run_of(act, task)
     finish.fail(act, task, why, counts=False)
     if run is not None:
-        act.rows.runs.update(run, ended_at=act.at, outcome=NO_CAPACITY, reason=why)
-    act.rows.tasks.update(task, not_before=when, reserved=act.name, updated_at=act.at)
+        act.rows.runs.update(run, ended_at=act.at, outcome=outcome, reason=why)
 
 
 def _retry_at(act: UnitOfWork, task: Task, result: Result) -> str:
