@@ -95,7 +95,7 @@ mutants: $(STAMP) ## plant twenty bugs, one after the other, and see that a test
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 mutation: $(STAMP) ## make small changes where it matters most, and see how many a test notices (ARGS="claim --sample 50")
-	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || $(BIN)/python -m pip install --quiet cosmic-ray
+	@$(BIN)/python -c 'import cosmic_ray, coverage' 2>/dev/null || $(BIN)/python -m pip install --quiet cosmic-ray coverage
 	@$(BIN)/python -m tests.mutants.score $(ARGS)
 
 night: $(STAMP) ## forty tasks in two repositories by Claude Code and Codex, killed and limited (DOSE=0.1 for a tenth)

@@ -1,8 +1,8 @@
 """`python -m tests.mutants.score [AREA...]`: how many small changes of the code that matters most some test notices.
 
-The changes are those of cosmic-ray's operators: another comparison, a number more, a condition turned round, a loop
-left out. Each is made in a copy, and the tests of its area are run until one fails. A change that none notices is
-printed as a diff: it does the same as before, or a test is missing.
+The changes are the usual ones: a condition turned round, a bound moved by one, a number more, a value that is false
+instead of true, a loop or a call left out. Each is made in a copy, and the tests of its area that run the line are run
+until one fails. A change that none notices is printed as a diff: it does the same as before, or a test is missing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import ast
 import difflib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -29,8 +30,17 @@ from tests.mutants.planted import FAILED, ROOT, Copy
 PASSED = 0
 SLOWER = 5
 """How many times as long as without a change the tests may take; a change that makes them slower is noticed."""
-LEFT_OUT = ("core/ExceptionReplacer",)
-"""Fails on exceptions whose name has a dot."""
+OPERATORS = re.compile(
+    "core/(Replace(ComparisonOperator_(Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is|(Lt|Gt)_(Lt|Gt)E?|(Lt|Gt)E_(Lt|Gt)E?)"
+    "|BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Mul|Mod_Mul)"
+    "|AndWithOr|OrWithAnd|TrueWithFalse|FalseWithTrue|BreakWithContinue|ContinueWithBreak"
+    "|UnaryOperator_Delete_(Not|USub))"
+    "|AddNot|NumberReplacer|RemoveDecorator|ZeroIterationForLoop)"
+)
+"""Those of cosmic-ray's that change what is meant: that two words are equal is not changed into an order of them."""
+PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
+OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {**PAIRS, **{other: one for one, other in PAIRS.items()}}
+CONTEXTS = "[run]\nbranch = False\ndynamic_context = test_function\ndata_file = {}\ninclude =\n    {}\n"
 CORE, BEHAVIOURS = "src/interlock/core", "tests/behaviours"
 
 
@@ -89,11 +99,12 @@ AREAS = {
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    """A file with one change."""
+    """A file with one change; `lines` are those of the statement that it is in."""
 
     path: str
     code: str
     diff: str
+    lines: Collection[int]
 
 
 class Workshop:
@@ -102,7 +113,7 @@ class Workshop:
     def __init__(self, directory: Path, area: Area) -> None:
         directory.mkdir()
         self._root = Copy(directory).root
-        self._tests = area.tests
+        self._area = area
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "INTERLOCK_"))},
             "PYTHONPATH": str(self._root / "src"),
@@ -110,29 +121,43 @@ class Workshop:
 
     def seconds(self) -> float:
         """How long the tests take without a change. Raises AssertionError where one fails."""
-        self._run(600.0)  # Compiles everything.
+        self._run(self._area.tests, 600.0)  # Compiles everything.
         self._environment["PYTHONDONTWRITEBYTECODE"] = "1"
         started = time.monotonic()
-        assert self._run(600.0) == PASSED, f"{' '.join(self._tests)}: red without a change"
+        assert self._run(self._area.tests, 600.0) == PASSED, f"{' '.join(self._area.tests)}: red without a change"
         return time.monotonic() - started
 
-    def notices(self, mutant: Mutant, within: float) -> bool:
-        """Whether a test fails with that change, or they take longer."""
+    def covering(self) -> Coverage:
+        """Which tests run which lines."""
+        from coverage import CoverageData  # type: ignore[import-not-found,unused-ignore]
+
+        file, settings = self._root / "coverage", self._root / "coverage.ini"
+        settings.write_text(CONTEXTS.format(file, "\n    ".join(str(self._root / path) for path in self._area.sources)))
+        assert self._run(self._area.tests, 1200.0, "-m", "coverage", "run", f"--rcfile={settings}") == PASSED
+        data = CoverageData(str(file))
+        data.read()
+        found: dict[str, Mapping[int, list[str]]] = {}
+        for path in self._area.sources:
+            found[path] = data.contexts_by_lineno(str(self._root / path))
+        return found
+
+    def notices(self, mutant: Mutant, tests: Sequence[str], within: float) -> bool:
+        """Whether one of the tests fails with that change, or they take longer."""
         path = self._root / mutant.path
         before = path.read_text()
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
             compiled.unlink()
         path.write_text(mutant.code)
         try:
-            return self._run(within) != PASSED
+            return self._run(tests, within) != PASSED
         finally:
             path.write_text(before)
 
-    def _run(self, within: float) -> int:
-        words = ["-q", "-x", "-m", "not long and not storm", "-p", "no:cacheprovider", "-p", "no:xdist", *self._tests]
+    def _run(self, tests: Sequence[str], within: float, *how: str) -> int:
+        words = ["-q", "-x", "-m", "not long and not storm", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         running = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *words], cwd=self._root, env=self._environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            [sys.executable, *how, "-m", "pytest", *words], cwd=self._root, env=self._environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
             return running.wait(within)
@@ -147,6 +172,25 @@ class Workshop:
             running.wait()
 
 
+Coverage = Mapping[str, Mapping[int, list[str]]]
+"""For each file and line the tests that run it, as `tests.room.test_file.test_name`; an empty one where something
+else does, such as a fixture."""
+
+
+def concerned(mutant: Mutant, area: Area, coverage: Coverage) -> list[str]:
+    """The tests of the area that may notice the change, the quickest files first."""
+    names = {name for line in mutant.lines for name in coverage[mutant.path].get(line, ())}
+    if "" in names:  # Whatever is set up with it.
+        return list(area.tests)
+    found = []
+    for path in area.tests:
+        module = path.removesuffix(".py").replace("/", ".") + "."
+        found += sorted(
+            f"{path}::{name[len(module) :].replace('.', '::')}" for name in names if name.startswith(module)
+        )
+    return found
+
+
 def mutants(paths: Sequence[str], seed: int) -> Iterator[Mutant]:
     """The changes of these files, in the order of that seed: none in an annotation, and each only once."""
     from cosmic_ray.ast import ast_nodes, get_ast  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -157,60 +201,132 @@ def mutants(paths: Sequence[str], seed: int) -> Iterator[Mutant]:
     )
 
     sources = {path: (ROOT / path).read_text() for path in paths}
-    operators = {name: get_operator(name) for name in operator_names() if name not in LEFT_OUT}
-    plain = {name: made() for name, made in operators.items() if not made.arguments()}
+    operators = {name: get_operator(name)() for name in operator_names() if OPERATORS.fullmatch(name)}
     places: list[tuple[str, str, int]] = []
     for path, source in sources.items():
         nodes = list(ast_nodes(get_ast(source)))
-        for name, operator in plain.items():
+        for name, operator in operators.items():
             places += [(path, name, n) for n in range(sum(len([*operator.mutation_positions(one)]) for one in nodes))]
+        places += [(path, "", number) for number in range(len(_calls(source)))]
     random.Random(seed).shuffle(places)
     seen = {_meaning(source) for source in sources.values()}
     for path, name, number in places:
-        source, code = sources[path], mutate_code(sources[path], plain[name], number)
+        source = sources[path]
+        code = mutate_code(source, operators[name], number) if name else _left_out(source, _calls(source)[number])
         try:
             meaning = _meaning(code)
         except SyntaxError:
             continue
         if meaning not in seen:
             seen.add(meaning)
-            lines = difflib.unified_diff(source.splitlines(), code.splitlines(), path, path, lineterm="", n=0)
-            yield Mutant(path, code, "\n".join(line for line in lines if not line.startswith(("---", "+++"))))
+            yield _mutant(path, source, code)
+
+
+def _calls(source: str) -> list[ast.Expr]:
+    """The statements that are a call, whose value nobody takes."""
+    return [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+
+
+def _left_out(source: str, call: ast.Expr) -> str:
+    lines = source.splitlines(keepends=True)
+    end = call.end_lineno or call.lineno
+    lines[call.lineno - 1 : end] = [lines[call.lineno - 1][: call.col_offset] + "pass\n"]
+    return "".join(lines)
+
+
+def _mutant(path: str, source: str, code: str) -> Mutant:
+    before, after = source.splitlines(), code.splitlines()
+    changed = {
+        line
+        for kind, first, last, _, _ in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        for line in range(first + 1, max(last, first + 1) + 1)
+        if kind != "equal"
+    }
+    diff = difflib.unified_diff(before, after, path, path, lineterm="", n=0)
+    within = [lines for lines in _statements(source) if changed & set(lines)]
+    return Mutant(
+        path, code, "\n".join(line for line in diff if not line.startswith(("---", "+++"))),
+        min(within, key=len, default=changed),
+    )  # fmt: skip
+
+
+def _statements(source: str) -> Iterator[range]:
+    """The lines of each statement, without those of the statements in it."""
+    for one in ast.walk(ast.parse(source)):
+        if isinstance(one, ast.stmt):
+            body = getattr(one, "body", None)
+            end = body[0].lineno - 1 if isinstance(body, list) and body else one.end_lineno or one.lineno
+            yield range(one.lineno, max(end, one.lineno) + 1)
 
 
 def _meaning(code: str) -> str:
-    """What the code does, as far as its syntax says: without annotations, which are text here."""
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.returns = None
-        elif isinstance(node, ast.arg):
-            node.annotation = None
-        elif isinstance(node, ast.AnnAssign):
-            node.annotation = ast.Constant(None)
+    """What the code does, as far as its syntax says: without annotations, which are text here, and without the number
+    of characters of a text that are shown."""
+    tree = _Plainer().visit(ast.parse(code))
     return ast.dump(tree)
 
 
-def measure(area: Area, sample: int, seed: int, jobs: int) -> tuple[int, list[Mutant]]:
-    """Try `sample` changes of an area, or all of them; how many, and those that no test noticed."""
+class _Plainer(ast.NodeTransformer):
+    """Brings what means the same into one form."""
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        """`mutants` takes the star of a signature for a product."""
+        node.args, node.posonlyargs, node.kwonlyargs = [*node.posonlyargs, *node.args, *node.kwonlyargs], [], []
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Slice):
+                part.lower = part.upper = None
+        return self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        inner = node.operand
+        if isinstance(node.op, ast.Not) and isinstance(inner, ast.Compare) and len(inner.ops) == 1:
+            inner.ops = [OPPOSITES[type(inner.ops[0])]()]
+            return inner
+        return node
+
+
+def measure(area: Area, sample: int, seed: int, jobs: int) -> Iterator[tuple[Mutant, bool]]:
+    """Try `sample` changes of an area, or all of them: each, and whether a test noticed it."""
     tried = list(islice(mutants(area.sources, seed), sample or None))
     with tempfile.TemporaryDirectory(prefix="il-score-") as directory:
         free: SimpleQueue[Workshop] = SimpleQueue()
-        within = 0.0
+        within, coverage = 0.0, None
         for number in range(jobs):
             workshop = Workshop(Path(directory) / str(number), area)
             within = max(within, workshop.seconds() * SLOWER)
+            coverage = coverage or workshop.covering()
             free.put(workshop)
 
-        def missed(mutant: Mutant) -> bool:
+        def noticed(mutant: Mutant) -> tuple[Mutant, bool]:
+            tests = concerned(mutant, area, coverage or {})
             workshop = free.get()
             try:
-                return not workshop.notices(mutant, within)
+                return mutant, bool(tests) and workshop.notices(mutant, tests, within)
             finally:
                 free.put(workshop)
 
         with ThreadPoolExecutor(jobs) as pool:
-            return len(tried), [one for one, lives in zip(tried, pool.map(missed, tried), strict=True) if lives]
+            yield from pool.map(noticed, tried)
 
 
 def main(words: Sequence[str]) -> int:
@@ -222,10 +338,13 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="at once")
     asked = parser.parse_args(words)
     for name in asked.areas or AREAS:
-        count, lives = measure(AREAS[name], asked.sample, asked.seed, asked.jobs)
-        for one in lives:
-            print(f"{one.path}\n{one.diff}\n", flush=True)
-        print(f"{name:<10} {count - len(lives):>4} of {count:>4} noticed: {1 - len(lives) / count:.0%}", flush=True)
+        count = lives = 0
+        for one, noticed in measure(AREAS[name], asked.sample, asked.seed, asked.jobs):
+            count += 1
+            if not noticed:
+                lives += 1
+                print(f"{one.path}\n{one.diff}\n", flush=True)
+        print(f"{name:<10} {count - lives:>4} of {count:>4} noticed: {1 - lives / count:.0%}", flush=True)
     return 0
 
 
