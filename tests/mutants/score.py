@@ -25,6 +25,8 @@ from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 
+import pytest
+
 from tests.mutants.planted import FAILED, ROOT, Copy
 
 PASSED = 0
@@ -40,7 +42,7 @@ OPERATORS = re.compile(
 """Those of cosmic-ray's that change what is meant: that two words are equal is not changed into an order of them."""
 PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {**PAIRS, **{other: one for one, other in PAIRS.items()}}
-CONTEXTS = "[run]\nbranch = False\ndynamic_context = test_function\ndata_file = {}\ninclude =\n    {}\n"
+CONTEXTS = "[run]\nbranch = False\ndata_file = {}\ninclude =\n    {}\n"
 CORE, BEHAVIOURS = "src/interlock/core", "tests/behaviours"
 
 
@@ -133,7 +135,8 @@ class Workshop:
 
         file, settings = self._root / "coverage", self._root / "coverage.ini"
         settings.write_text(CONTEXTS.format(file, "\n    ".join(str(self._root / path) for path in self._area.sources)))
-        assert self._run(self._area.tests, 1200.0, "-m", "coverage", "run", f"--rcfile={settings}") == PASSED
+        how = ("-m", "coverage", "run", f"--rcfile={settings}")
+        assert self._run(["-p", "tests.mutants.score", *self._area.tests], 1200.0, *how) == PASSED
         data = CoverageData(str(file))
         data.read()
         found: dict[str, Mapping[int, list[str]]] = {}
@@ -173,22 +176,24 @@ class Workshop:
 
 
 Coverage = Mapping[str, Mapping[int, list[str]]]
-"""For each file and line the tests that run it, as `tests.room.test_file.test_name`; an empty one where something
-else does, such as a fixture."""
+"""For each file and line the tests that run it; an empty one where it is run when it is imported."""
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """As a plug-in: which test it is that runs a line, or has it run to be set up."""
+    from coverage import Coverage as Running
+
+    measuring = Running.current()
+    if measuring is not None:
+        measuring.switch_context(item.nodeid.partition("[")[0])
 
 
 def concerned(mutant: Mutant, area: Area, coverage: Coverage) -> list[str]:
     """The tests of the area that may notice the change, the quickest files first."""
     names = {name for line in mutant.lines for name in coverage[mutant.path].get(line, ())}
-    if "" in names:  # Whatever is set up with it.
+    if "" in names:
         return list(area.tests)
-    found = []
-    for path in area.tests:
-        module = path.removesuffix(".py").replace("/", ".") + "."
-        found += sorted(
-            f"{path}::{name[len(module) :].replace('.', '::')}" for name in names if name.startswith(module)
-        )
-    return found
+    return [name for path in area.tests for name in sorted(names) if name.startswith(f"{path}::")]
 
 
 def mutants(paths: Sequence[str], seed: int) -> Iterator[Mutant]:
