@@ -274,10 +274,16 @@ def _meaning(code: str) -> str:
 class _Plainer(ast.NodeTransformer):
     """Brings what means the same into one form."""
 
-    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
         """`mutants` takes the star of a signature for a product."""
         node.args, node.posonlyargs, node.kwonlyargs = [*node.posonlyargs, *node.args, *node.kwonlyargs], [], []
-        return node
+        node.defaults, node.kw_defaults = [*node.defaults, *(one for one in node.kw_defaults if one)], []
+        return self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        """Strictness only says that what is joined is equally long."""
+        node.value = ast.Constant(None) if node.arg == "strict" else node.value
+        return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None

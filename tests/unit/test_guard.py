@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.guard import FALLBACKS, explicit, fallback, one_question, options_of
+from interlock.model.guard import (
+    FALLBACKS,
+    REASON_CHARS,
+    explicit,
+    fallback,
+    leading_to,
+    one_question,
+    options_of,
+    stand_in,
+)
 from interlock.model.task import TYPES
 
 TEXTS = st.lists(
@@ -44,6 +53,9 @@ def test_nothing_that_was_said_is_lost(text: str) -> None:
         ("1. Which DB?\n2. Which port?", "Which port?", "Which port?", True),
         ("Use e.g. this one? I wait.", "Use e.g. this one?", "Use e.g. this one?", True),
         ("Go on? (YES/NO)", "Go on? (YES/NO)", "Go on? (YES/NO)", False),
+        ("Why?\nWhich?\n(どれ？)\n(Quel?)", "Which?\n(どれ？)\n(Quel?)", "Which?\n(どれ？)\n(Quel?)", True),
+        ("Old. Why?\nNew. Which?", "Old.\nNew.\n\nWhich?", "Which?", True),
+        ("Why?\nIt is old.\nWhich?", "It is old.\n\nWhich?", "Which?", True),
     ],
 )
 def test_the_last_question_is_asked_and_the_rest_is_context(
@@ -77,8 +89,29 @@ def test_choices_are_found_where_the_question_lists_them() -> None:
     assert options_of("Which?\n1. this\n2. that") == ["this", "that"]
     assert options_of(FALLBACKS["timeout"]) == ["YES", "NO"]
     assert options_of(FALLBACKS["implementation"]) == options_of("Which port?") == []
+    assert options_of("Which?\n1. this") == [], "one is no choice"
+    assert options_of("1. Which?\n2. this\n3. that") == ["this", "that"], "the question is none of them"
 
 
 def test_what_is_asked_on_purpose_needs_no_question_mark() -> None:
     assert explicit("Tell me the port.").output == "Tell me the port."
     assert explicit("Why? And which port?").question == "And which port?"
+    assert explicit("Which port? I wait.") == ("Which port? I wait.", "Which port? I wait.", None)
+
+
+def test_people_read_the_reason_whole_or_as_much_as_fits() -> None:
+    def told(reason: str) -> str:
+        found = stand_in(one_question(reason), "ada", "en")
+        assert found is not None
+        return found[0]
+
+    for length, shown in [(REASON_CHARS, "x" * 300 + "."), (REASON_CHARS + 1, "x" * 299 + "…")]:
+        assert told("x" * length) == f"ada is blocked: {shown} What should it do?"
+    assert stand_in(one_question("Which port?"), "ada", "en") is None, "it asked itself"
+
+
+def test_what_leads_to_a_question_is_told_once() -> None:
+    assert leading_to("No key.\n\nWhich port?", "Which port?") == "No key."
+    assert leading_to(f"No key.\n\n{FALLBACKS['timeout']}", "ada ran out of time: No way.") == "No key."
+    assert leading_to(f"No key.\n\n{FALLBACKS['timeout']}", "ada ran out of time: No key. Go on?") == ""
+    assert leading_to("Something else.", "Which port?") == leading_to(None, "Which port?") == ""

@@ -71,7 +71,7 @@ _MARKER = r"(?:[-*•>]|\(?[0-9A-Za-z]{1,2}[.)]|\[[0-9A-Za-z]{1,2}\])[ \t]+"
 # A sentence ends with its mark before a space, unless a small letter goes on ("e.g. this"), or with a full-width mark.
 _SENTENCE_END = (
     r"(?<!\?)\?++[\"'”’»)*_`]*+(?=\s)|(?<![.!])[.!]++[\"'”’»)*_`]*+(?=[ \t]++[^a-z\s])"
-    r"|(?<![。！？])[。！？]++[」』）\"']*"
+    r"|(?<![。！？])[。！？]++[」』）\"'”’»)*_`]*"
 )
 _ASKS = r"[?？][\"'”’»*_`)」』）]*\Z"
 _ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
