@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from interlock.app.home import Home
+from interlock.model.driving import Update
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import TaskBoard
 from interlock.wiring import connect
@@ -256,6 +257,16 @@ def test_the_foot_of_the_board_says_that_it_is_cut_on_a_narrow_terminal(interloc
     assert screen.export_text().rstrip().endswith(" Ctrl-C: finish cur…")
 
 
+def test_what_concerns_the_run_as_a_whole_stays_above_the_board(interlock: Interlock, task: Create) -> None:
+    made = task("first")
+    screen = Console(width=80, height=30, record=True, file=StringIO())
+    board = TaskBoard(connect().team("alpha-squad"), "")
+    board._console = screen
+    board.heard(Update("notice", "allowed: make", member="ada", task_id=made))
+    board.heard(Update("notice", "dan gets no more tasks for now"))
+    assert screen.export_text() == " dan gets no more tasks for now\n"
+
+
 def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlock: Interlock, here: Path) -> None:
     asks = {"ask": {"title": "make", "kind": "execute"}, "allowed": [{"touch": "made"}], "refused": []}
     bob = acp_member(here, turns=[[asks, {"say": "done"}]])
@@ -410,7 +421,7 @@ def test_the_log_says_that_a_member_whose_program_cannot_start_gets_no_more(inte
     plan["tasks"] = {f"t{number}": {"subject": f"Part {number}"} for number in range(4)}
     (here / "plan.yaml").write_text(json.dumps(plan))
     said = interlock("run", "plan.yaml").out
-    assert said.count("dan started") == 1
+    assert said.count("dan started") == 1 and said.index("dan started") < said.index("dan gets no more")
     assert said.count("dan gets no more tasks for now: its program could not start. The program './none' was") == 1
 
 

@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from queue import SimpleQueue
 from typing import Any, Self
 
 import click
@@ -42,6 +43,11 @@ GLYPHS = {
 ORDER = ("in-progress", "review", "awaiting-response", "blocked", "deadletter", "ready", "backlog", "done", "cancelled")
 ROOM_AROUND = 8
 """Lines of the board that are not tasks."""
+
+
+def of_the_run(update: Update) -> bool:
+    """Whether it concerns the run as a whole, such as a member that is left out; no event tells that."""
+    return update.kind == "notice" and not update.task_id and not update.member
 
 
 class View(AbstractContextManager["View"]):
@@ -141,8 +147,16 @@ class TaskBoard(LiveView):
         self._keys: dict[str, str] = {}
 
     def heard(self, update: Update) -> None:
-        if update.text.strip():
+        if of_the_run(update):
+            self.say(words.clean(update.text))
+        elif update.text.strip():
             self._words[update.task_id] = update.text.strip()
+
+    def say(self, line: str) -> None:
+        """Print a line above the board, which stays."""
+        from rich.text import Text
+
+        self._console.print(Text(f" {line}", style="bold yellow"), soft_wrap=True)
 
     def draw(self) -> Any:
         from rich.console import Group
@@ -213,12 +227,7 @@ class ToldBoard(TaskBoard):
 
     def __init__(self, team: Team, hint: str, told: Callable[[Event], str | None]) -> None:
         super().__init__(team, hint)
-        self._lines = Lines(team, self._say, told, room=9)
-
-    def _say(self, line: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(f" {line}", style="bold yellow"), soft_wrap=True)
+        self._lines = Lines(team, self.say, told, room=9)
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -242,14 +251,16 @@ class Lines(LineView):
         self._told = told or line_for
         self._room = room
         self._subjects: dict[str | None, str] = {None: ""}
+        self._notices: SimpleQueue[str] = SimpleQueue()
         _, self._since = team.events(0)
 
     def heard(self, update: Update) -> None:
-        """Print what concerns the run as a whole; no event tells it."""
-        if update.kind == "notice" and not update.task_id and not update.member:
-            self._say(f"{words.clock(time.time())}  {'':<{self._room}}  {words.clean(update.text)}")
+        """Keep what concerns the run as a whole until the events before it are printed."""
+        if of_the_run(update):
+            self._notices.put(f"{words.clock(time.time())}  {'':<{self._room}}  {words.clean(update.text)}")
 
     def print_new(self) -> None:
+        notices = self._notices.qsize()
         events, self._since = self._team.events(self._since)
         for event in events:
             text = self._told(event)
@@ -260,6 +271,8 @@ class Lines(LineView):
                 self._subjects[task.id] = task.plan_key or task.subject
             at = words.clock(seconds(event.at))
             self._say(f"{at}  {self._subjects[event.task_id]:<{self._room}.{self._room}}  {text}")
+        for _ in range(notices):
+            self._say(self._notices.get())
 
 
 class HeardLines(View):
