@@ -43,7 +43,6 @@ OPERATORS = re.compile(
 PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {**PAIRS, **{other: one for one, other in PAIRS.items()}}
 CONTEXTS = "[run]\nbranch = False\ndata_file = {}\ninclude =\n    {}\n"
-CORE, BEHAVIOURS = "src/interlock/core", "tests/behaviours"
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,49 +53,45 @@ class Area:
     tests: tuple[str, ...]
 
 
+def _area(sources: str, tests: str) -> Area:
+    """Modules of the house, and files of tests by their name, those of other rooms than behaviours with it."""
+    names = [name.rpartition("/") for name in tests.split()]
+    return Area(
+        tuple(f"src/interlock/{name}.py" for name in sources.split()),
+        tuple(f"tests/{room or 'behaviours'}/test_{name}.py" for room, _, name in names),
+    )
+
+
 AREAS = {
-    "ledger": Area(
-        (f"{CORE}/unit_of_work.py", "src/interlock/storage/sqlite/ledger.py"),
-        ("tests/conformance/test_ledger.py", f"{BEHAVIOURS}/test_python.py", f"{BEHAVIOURS}/test_task_ledger.py",
-         f"{BEHAVIOURS}/test_mirror.py", f"{BEHAVIOURS}/test_ledger_identity.py",
-         f"{BEHAVIOURS}/test_team_lifecycle.py"),
+    "ledger": _area(
+        "core/unit_of_work storage/sqlite/ledger",
+        "conformance/ledger announcements python task_ledger mirror ledger_identity team_lifecycle failing_disks"
+        " migrations doctor",
     ),
-    "mailbox": Area(
-        (f"{CORE}/mailbox.py",),
-        (f"{BEHAVIOURS}/test_mailbox.py", f"{BEHAVIOURS}/test_delivery.py", f"{BEHAVIOURS}/test_sessions.py"),
+    "mailbox": _area("core/mailbox", "announcements mailbox delivery sessions limits"),
+    "claim": _area(
+        "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown"
     ),
-    "claim": Area(
-        (f"{CORE}/tasks/claim.py",),
-        (f"{BEHAVIOURS}/test_claims.py", f"{BEHAVIOURS}/test_task_ledger.py", f"{BEHAVIOURS}/test_dependencies.py",
-         f"{BEHAVIOURS}/test_limits.py", f"{BEHAVIOURS}/test_fairness.py", f"{BEHAVIOURS}/test_pausing.py"),
+    "finish": _area(
+        "core/tasks/finish core/tasks/verify",
+        "announcements task_ledger evidence review completion_report rounds questions main_job merging",
     ),
-    "finish": Area(
-        (f"{CORE}/tasks/finish.py", f"{CORE}/tasks/verify.py"),
-        (f"{BEHAVIOURS}/test_task_ledger.py", f"{BEHAVIOURS}/test_evidence.py", f"{BEHAVIOURS}/test_review.py",
-         f"{BEHAVIOURS}/test_completion_report.py", f"{BEHAVIOURS}/test_rounds.py", f"{BEHAVIOURS}/test_questions.py"),
+    "fencing": _area(
+        "core/tasks/transition core/sessions",
+        "announcements task_ledger sessions claims guard recovery dependencies delivery workflow_queue running_again"
+        " permissions",
     ),
-    "fencing": Area(
-        (f"{CORE}/tasks/transition.py", f"{CORE}/sessions.py"),
-        (f"{BEHAVIOURS}/test_task_ledger.py", f"{BEHAVIOURS}/test_sessions.py", f"{BEHAVIOURS}/test_claims.py",
-         f"{BEHAVIOURS}/test_recovery.py", f"{BEHAVIOURS}/test_dependencies.py", f"{BEHAVIOURS}/test_delivery.py"),
+    "merge": _area("core/tasks/merge", "merging merging_into moved_branch worktrees_by_hand changed_checks"),
+    "questions": _area(
+        "core/questions core/tasks/answer",
+        "announcements questions answers review front_door permissions lasting guard merging",
     ),
-    "merge": Area(
-        (f"{CORE}/tasks/merge.py",),
-        (f"{BEHAVIOURS}/test_merging.py", f"{BEHAVIOURS}/test_merging_into.py", f"{BEHAVIOURS}/test_moved_branch.py",
-         f"{BEHAVIOURS}/test_worktrees_by_hand.py"),
+    "guard": _area("model/guard", "unit/guard guard"),
+    "access": _area(
+        "core/tasks/permission app/base",
+        "controls persons security task_ledger review permissions ledger_identity team_lifecycle python",
     ),
-    "questions": Area(
-        (f"{CORE}/questions.py", f"{CORE}/tasks/answer.py"),
-        (f"{BEHAVIOURS}/test_questions.py", f"{BEHAVIOURS}/test_answers.py", f"{BEHAVIOURS}/test_review.py",
-         f"{BEHAVIOURS}/test_front_door.py"),
-    ),
-    "guard": Area(("src/interlock/model/guard.py",), ("tests/unit/test_guard.py", f"{BEHAVIOURS}/test_guard.py")),
-    "access": Area(
-        (f"{CORE}/tasks/permission.py", "src/interlock/app/base.py"),
-        (f"{BEHAVIOURS}/test_controls.py", f"{BEHAVIOURS}/test_persons.py", f"{BEHAVIOURS}/test_security.py",
-         f"{BEHAVIOURS}/test_task_ledger.py", f"{BEHAVIOURS}/test_review.py", f"{BEHAVIOURS}/test_permissions.py"),
-    ),
-}  # fmt: skip
+}
 
 
 @dataclass(slots=True, frozen=True)
