@@ -177,6 +177,35 @@ def test_tokens_links_sessions_and_answers_are_valid_on_every_server_of_one_data
     stream.close()
 
 
+@pytest.mark.long
+def test_what_was_answered_when_it_was_sent_again_is_not_changed_by_the_copy_that_arrives_late(
+    two: tuple[Server, Server],
+) -> None:
+    """The first copy lies in a suspended server; the client sends it to the other one, and goes by its answer."""
+    one, other = two
+    secret = one.tokens.admin()
+    first = one.client(secret)
+    first.post("/api/teams", {"name": "alpha"})
+    for name in ("ann", "bob"):
+        first.post("/api/teams/alpha/members", {"name": name})
+    task = first.post("/api/teams/alpha/tasks", {"subject": "x"})["id"]
+
+    def ask(server: Server, verb: str, name: str, **headers: str) -> Any:
+        body = {"arguments": {"task": task}, "name": name, "session": name}
+        return server.client(secret).call("POST", f"/api/verbs/teams/alpha/{verb}", body, headers=headers)
+
+    again = {"interlock-server": "the suspended one"}
+    ask(one, "claim", "ann")
+    refused = ask(other, "claim", "bob", **{"idempotency-key": "refused"}, **again)
+    assert (refused.status, refused.json["error"]) == (409, "task_already_claimed")
+    unchanged = ask(other, "claim", "ann", **{"idempotency-key": "unchanged"}, **again)
+    assert unchanged.status == 200
+    ask(one, "release", "ann")
+    assert ask(one, "claim", "bob", **{"idempotency-key": "refused"}).body == refused.body
+    assert ask(one, "claim", "ann", **{"idempotency-key": "unchanged"}).body == unchanged.body
+    assert first.get(f"/api/teams/alpha/tasks/{task}")["owner"] is None
+
+
 def secret_of(home: Path) -> str:
     return (home / "token").read_text().strip()
 
