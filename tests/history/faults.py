@@ -184,9 +184,9 @@ class HttpFaults(ServerFaults):
         return {
             **super()._faults(rng),
             "server kill -9": lambda: self._restart(rng.choice(([0], [1], [0, 1])), rng.uniform(0.0, 2.0)),
-            "server suspend": lambda: self._suspend(rng, lambda: None),
+            "server suspend": lambda: self._suspend(rng),
             "server suspend, HTTP cut": lambda: self._suspend(rng, front.cut),
-            "server suspend, all cut": lambda: self._suspend(rng, lambda: (front.cut(), self._wire.lose())),
+            "server suspend, all cut": lambda: self._suspend(rng, front.cut, self._wire.lose),
             "HTTP cut": front.cut,
             "HTTP lost answers": front.lose,
             "HTTP delay": lambda: front.delay(rng.uniform(0.02, 0.3), rng.uniform(0.3, 1.0)),
@@ -201,12 +201,13 @@ class HttpFaults(ServerFaults):
         for number in numbers:
             self._running[number] = self._start(number)
 
-    def _suspend(self, rng: Random, within: Callable[[], object]) -> None:
+    def _suspend(self, rng: Random, *within: Callable[[], None]) -> None:
         """Suspend a server; what it has received by then, it may do long after it was sent to the other one again."""
         server = rng.choice(self._running)
         server.send_signal(signal.SIGSTOP)
         until(lambda: False, rng.uniform(0.1, 1.0))
-        within()
+        for fault in within:
+            fault()
         until(lambda: False, rng.uniform(0.1, 2.0))
         server.send_signal(signal.SIGCONT)
 
