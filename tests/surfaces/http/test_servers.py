@@ -23,6 +23,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.tokens import Tokens
 from interlock.clock import ManualClock
+from interlock.errors import AnswerLost
 from interlock.remote import connection
 from tests.network import certificate
 from tests.postgres import on_postgres, schema_of
@@ -54,6 +55,11 @@ def subjects(home: Home, team: str) -> list[str]:
     """Read without the files, which would wait."""
     with home.workspace(team).ledger.snapshot() as rows:
         return [task.subject for task in rows.tasks.select()]
+
+
+def holder(home: Home, team: str) -> str | None:
+    with home.workspace(team).ledger.snapshot() as rows:
+        return rows.tasks.select()[0].owner
 
 
 def letters(home: Home, team: str) -> list[str]:
@@ -97,6 +103,37 @@ def test_what_a_killed_server_had_not_answered_yet_is_answered_by_the_next_and_d
         send()
         assert (said[1].status, said[1].json["error"]) == (409, "answer_lost")
         assert letters(local, "alpha") == ["once"]
+
+
+@pytest.mark.long
+def test_a_claim_whose_answer_was_lost_is_not_answered_by_what_others_have_made_of_it(
+    start: Start, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
+    server, said = start(place), list[Any]()
+    with interlock.connect(str(place), environment={}) as local:
+        team = local.create_team("alpha")
+        team.spawn("bob")
+        task = team.create_task("first")
+        with interlock.connect(server.url, server.tokens.admin(), environment={}) as there:
+            bob = there.team("alpha").acting("bob", session="b")
+            assert bob.task(task.id) == task
+
+            def claim() -> None:
+                with pytest.raises(AnswerLost) as lost:
+                    bob.claim(task.id)
+                said.append(lost.value.details["task"])
+
+            asking = threading.Thread(target=claim)
+            with mirror_held(local, "alpha"):
+                asking.start()
+                until(lambda: holder(local, "alpha") == "bob")
+                server.kill()
+            team.acting("bob", session="b").release(task.id)
+            team.claim(task.id, by="lead")
+            start(place, port=server.port)
+            asking.join()
+        assert said == [task.id]
 
 
 @pytest.mark.long

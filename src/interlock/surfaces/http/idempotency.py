@@ -7,11 +7,11 @@
 
 A change of a team is written to its ledger together with its key, in one transaction, so that no server makes it twice;
 the answer follows once it is known. Sent again within the hour, to whichever server of that ledger, a request gets that
-answer; where the server was killed before it was written down, `answer_lost` with the events that were written, or,
-for a verb that answers with a task, the task as it is now. What is no change of a team (teams made or deleted,
-settings) and what was refused is known to the server that did it alone, in its memory. But of a request that says that
-it was sent before, an answer by which nothing was changed is kept in the ledger as well: what was sent first may lie in
-another server that has been suspended, and must not be done after it was refused here.
+answer; where the server was killed before it was written down, `answer_lost` with the events that were written, or, for
+a verb that answers with a task to which nothing has happened since, that task. What is no change of a team (teams made
+or deleted, settings) and what was refused is known to the server that did it alone, in its memory. But where a request
+says that it was sent before, an answer by which nothing was changed is kept in the ledger as well: what was sent first
+may lie in another server that is suspended, and must not be done after it was refused here.
 """
 
 from __future__ import annotations
