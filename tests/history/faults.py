@@ -163,7 +163,7 @@ class HttpFaults(ServerFaults):
     def prepare(self, home: Path) -> None:
         for one in self._homes:
             super().prepare(one)
-        self._running = [self._start(number) for number in range(2)]
+        self._running = [self._start(0), self._start(1)]
         with interlock.connect(str(home)) as found:
             self.token = found.tokens().admin()
 
@@ -172,8 +172,7 @@ class HttpFaults(ServerFaults):
         super().calm()
         self._front.calm()
         for one in self._running:
-            one.kill()
-            one.wait()
+            _kill(one)
 
     def close(self) -> None:
         self.calm()
@@ -195,8 +194,7 @@ class HttpFaults(ServerFaults):
 
     def _restart(self, numbers: list[int], seconds: float) -> None:
         for number in numbers:
-            self._running[number].kill()
-            self._running[number].wait()
+            _kill(self._running[number])
         until(lambda: False, seconds)
         for number in numbers:
             self._running[number] = self._start(number)
@@ -223,8 +221,14 @@ class HttpFaults(ServerFaults):
             assert server.stdout is not None
             if server.stdout.readline():
                 return server
-            server.wait()
+            server.communicate()
         raise RuntimeError(Path(f"{home}.err").read_text()[-2000:])
+
+
+def _kill(server: subprocess.Popen[str]) -> None:
+    server.kill()
+    if server.stdout is not None and not server.stdout.closed:
+        server.communicate()
 
 
 class Pooler:
