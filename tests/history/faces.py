@@ -28,7 +28,7 @@ import interlock.surfaces.cli.task
 import interlock.surfaces.mcp.server  # noqa: F401
 from interlock.errors import InterlockError
 from interlock.surfaces.cli import main
-from tests.history.client import NoAnswer
+from tests.history.client import NoAnswer, until
 
 KILLED = 0.15
 """The part of the calls whose process is killed."""
@@ -186,12 +186,20 @@ class McpServer(Face):
             "send": ("send_message", {"recipient": given.get("to"), "content": given.get("content")}),
             "receive": ("read_inbox", {}),
         }[verb]
-        if self._process is None:
-            self._process = self._begin("mcp")
-            self._request("initialize", HELLO, None)
-            self._say(method="notifications/initialized")
+        if self._process is None and not until(self._start, PATIENCE):
+            raise RuntimeError("no MCP server starts")
         answer = self._request("tools/call", {"name": tool, "arguments": arguments}, after)["result"]
         return json.loads(answer["content"][0]["text"]), answer.get("isError", False)
+
+    def _start(self) -> bool:
+        """Start a server; it ends by itself where the ledger is away."""
+        self._process = self._begin("mcp")
+        try:
+            self._request("initialize", HELLO, None)
+            self._say(method="notifications/initialized")
+        except (RuntimeError, BrokenPipeError):
+            self.close()
+        return self._process is not None
 
     def _say(self, **message: Any) -> None:
         assert self._process is not None and self._process.stdin is not None
