@@ -120,8 +120,9 @@ def register(ttl: float) -> Step[Register]:
         if one.verb == "look":
             if one.end == inf:
                 return state
-            seen = one.answer["state"], one.answer["run"], one.answer["session"]
-            return state if seen == (state.state, state.run, state.session if state.state != "open" else None) else None
+            session = state.session if state.state != "open" else None
+            seen = one.answer["state"], one.answer["run"], one.answer.get("session", session)  # Not all say whose.
+            return state if seen == (state.state, state.run, session) else None
         if one.verb == "claim":
             if one.error == "task_already_claimed":
                 return state if state.state == "held" and not mine else None

@@ -1,13 +1,15 @@
 """One member that works on a team until it is killed, and writes down what it called and what it was told.
 
 A line before each call, a line after it, one write each: a kill loses neither. Mail is written down while it is handed
-over, as an agent would see it.
+over, as an agent would see it. A member at the command line or at MCP ends between two calls instead: the processes
+that work for it are killed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +18,6 @@ from random import Random
 from typing import Any, TypeVar
 
 import interlock
-from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.errors import InterlockError, StorageError
 from interlock.model.task import Task
@@ -24,6 +25,7 @@ from interlock.model.task import Task
 T = TypeVar("T")
 
 TEAM = "alpha"
+FACES = ("library", "cli", "mcp")
 MEMBERS = tuple(f"m{number}" for number in range(8))
 STATES = {"ready": "open", "backlog": "open", "in-progress": "held"}
 
@@ -36,6 +38,10 @@ class Wrong(SystemClock):
 
     def now(self) -> float:
         return super().now() + self._by
+
+
+class NoAnswer(Exception):
+    """Who was called was killed before it had answered."""
 
 
 class Recorder:
@@ -55,17 +61,21 @@ class Recorder:
         """It was answered."""
         self._write(told=call, at=time.monotonic(), answer=answer, error=error)
 
+    def killed(self, face: str) -> None:
+        """The process that works on the newest call was killed."""
+        self._write(killed=face)
+
     def _write(self, **line: Any) -> None:
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
 
 class Client:
-    """A member at work in two sessions of its own, as in two windows."""
+    """A member at work in two sessions of its own, as in two windows. `open` one: a team, or what has verbs of it."""
 
-    def __init__(self, team: Team, member: str, seed: int, recorder: Recorder) -> None:
+    def __init__(self, open: Callable[[str], Any], member: str, seed: int, recorder: Recorder) -> None:
         self.rng = Random(seed)
         self.member = member
-        self.windows = {name: team.acting(member, session=name) for name in (f"{member}-{seed}", f"{member}-{seed}b")}
+        self.windows = {name: open(name) for name in (f"{member}-{seed}", f"{member}-{seed}b")}
         self.session = min(self.windows)
         self.recorder = recorder
         self.mine: list[str] = []
@@ -82,7 +92,16 @@ class Client:
             self.create: 6, self.next: 8, self.claim: 6, self.complete: 8, self.release: 2, self.heartbeat: 4,
             self.look: 3, self.send: 7, self.receive: 6, self.acknowledge: 2, self.events: 2,
         }  # fmt: skip
-        self.rng.choices(list(verbs), list(verbs.values()))[0]()
+        verb = self.rng.choices(list(verbs), list(verbs.values()))[0]
+        if verb.__name__ not in getattr(self.team, "lacks", ()):
+            verb()
+        elif verb == self.events:
+            self.learn()
+
+    def learn(self) -> None:
+        """Look for tasks."""
+        with suppress(InterlockError, NoAnswer):
+            self.known += [task.id for task in self.team.tasks(ready=True, limit=12)]
 
     def _do(self, verb: str, what: Callable[[], Any], **given: Any) -> Any:
         call = self.recorder.call(verb, member=self.member, session=self.session, **given)
@@ -93,11 +112,13 @@ class Client:
             if isinstance(error, StorageError):
                 until(lambda: False, self.rng.uniform(0.0, 0.2))  # As anybody would before they try something else.
             return None
+        except NoAnswer:
+            return None
         self.recorder.told(call, answer)
         return answer
 
     @property
-    def team(self) -> Team:
+    def team(self) -> Any:
         return self.windows[self.session]
 
     def _some(self, tasks: list[str]) -> str | None:
@@ -147,7 +168,8 @@ class Client:
     def look(self) -> None:
         def seen() -> Any:
             found = self.team.task(str(task))
-            return {"state": STATES.get(found.state, found.state), "run": found.run, "session": found.session}
+            session = {"session": found.session} if hasattr(found, "session") else {}
+            return {"state": STATES.get(found.state, found.state), "run": found.run, **session}
 
         if (task := self._some(self.known)) is not None:
             self._do("look", seen, task=task)
@@ -172,6 +194,8 @@ class Client:
         except InterlockError as error:
             if not told:
                 self.recorder.told(call, error=error.code)
+        except NoAnswer:
+            pass
 
     def acknowledge(self) -> None:
         seen, self.seen = dict(self.seen), []
@@ -194,11 +218,29 @@ def work(home: str, member: str, seed: int, log: str, skew: float) -> None:
     """Work for ever."""
     recorder = Recorder(log)
     with interlock.connect(home, clock=Wrong(skew)) as found:
-        client = patiently(lambda: Client(found.team(TEAM), member, seed, recorder))
+        team = patiently(lambda: found.team(TEAM))
+        client = patiently(lambda: Client(lambda name: team.acting(member, session=name), member, seed, recorder))
         client.since = patiently(client.team.head)
-        client.known = [task.id for task in patiently(lambda: client.team.tasks(ready=True, limit=12))]
+        client.learn()
         while True:
             client.act()
+
+
+def work_by(face: str, home: str, member: str, seed: int, log: str) -> None:
+    """Work until asked to end."""
+    from tests.history.faces import BY_NAME  # loads what the processes need that it forks
+
+    ending: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: ending.append(number))
+    recorder = Recorder(log)
+    who = {"home": home, "team": TEAM, "member": member}
+    rng = Random(seed)
+    client = Client(lambda name: BY_NAME[face]({**who, "session": name}, rng, recorder.killed), member, seed, recorder)
+    client.learn()
+    while not ending:
+        client.act()
+    for window in client.windows.values():
+        window.close()
 
 
 def patiently(what: Callable[[], T]) -> T:
@@ -231,8 +273,17 @@ def schedule(home: str) -> None:
             until(lambda: False, 0.3)
 
 
-if __name__ == "__main__":
-    if sys.argv[2] == "scheduler":
-        schedule(sys.argv[1])
+def main(where: str, name: str, seed: str = "", log: str = "", skew: str = "", face: str = "") -> None:
+    """Be who the harness has started."""
+    if name == "scheduler":
+        schedule(where)
+    elif face == "library":
+        work(where, name, int(seed), log, float(skew))
     else:
-        work(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], float(sys.argv[5]))
+        work_by(face, where, name, int(seed), log)
+
+
+if __name__ == "__main__":
+    from tests.history import client  # as those it loads know it
+
+    client.main(*sys.argv[1:])

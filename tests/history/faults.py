@@ -8,19 +8,23 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from random import Random
+from random import Random, sample
 
 import psycopg
 from psycopg import conninfo
 
+import interlock
 import tests.postgres
-from tests.history.client import until
+from tests.history.client import FACES, until
 
-KINDS = ("sqlite", "postgres", "pgbouncer")
+Address = str | tuple[str, int]
+
+KINDS = ("sqlite", "postgres", "pgbouncer", "http")
 POOLER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SETTINGS = """
 [databases]
@@ -44,6 +48,11 @@ class Faults:
 
     own_clock = False
     """Whether clients may have a clock of their own: on one machine they have one."""
+    faces: tuple[str, ...] = FACES
+    """What clients may use."""
+    url: str | None = None
+    """Where clients find the home; null where that is their own machine."""
+    token = ""
 
     def prepare(self, home: Path) -> None:
         """Have a home that is not made yet keep its ledgers there."""
@@ -68,24 +77,33 @@ class Faults:
             pooler = Pooler(directory, server) if where == "pgbouncer" else None
             if pooler is not None:
                 stack.callback(pooler.end)
-            wire = Wire(server.url if pooler is None else pooler.url)
+            url = server.url if pooler is None else pooler.url
+            wire = Wire(address(url))
             stack.callback(wire.close)
-            yield ServerFaults(server, pooler, wire)
+            url = conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port)
+            if where == "http":
+                servers = HttpFaults(directory, server, wire, url)
+                stack.callback(servers.close)
+                yield servers
+            else:
+                yield ServerFaults(server, pooler, wire, url)
 
 
 class ServerFaults(Faults):
     """The server crashes, only reads for a while, or its pooler ends; connections are cut, delayed and silenced."""
 
     own_clock = True
+    often: tuple[str, ...] = ("cut", "lost answers", "delay")
 
-    def __init__(self, server: tests.postgres.Breakable, pooler: Pooler | None, wire: Wire) -> None:
+    def __init__(self, server: tests.postgres.Breakable, pooler: Pooler | None, wire: Wire, url: str) -> None:
         self._server = server
         self._pooler = pooler
         self._wire = wire
+        self._ledger = url
 
     def prepare(self, home: Path) -> None:
         home.mkdir(mode=0o700, parents=True)
-        settings = {"ledger": self._wire.url, "busy_timeout": 5}
+        settings = {"ledger": self._ledger, "busy_timeout": 5}
         if self._pooler is not None:
             settings["ledger_direct"] = self._server.url
         path = home / "settings.json"
@@ -93,6 +111,12 @@ class ServerFaults(Faults):
         path.write_text(json.dumps(settings))
 
     def strike(self, rng: Random) -> str:
+        faults = self._faults(rng)
+        name = rng.choice([*faults, *self.often])
+        faults[name]()
+        return name
+
+    def _faults(self, rng: Random) -> dict[str, Callable[[], None]]:
         faults: dict[str, Callable[[], None]] = {
             "immediate stop": self._server.crash,
             "stop within recovery": lambda: self._server.crash(again=True),
@@ -104,9 +128,7 @@ class ServerFaults(Faults):
         }
         if self._pooler is not None:
             faults["pooler restart"] = self._pooler.restart
-        name = rng.choice([*faults, "cut", "lost answers", "delay"])
-        faults[name]()
-        return name
+        return faults
 
     def calm(self) -> None:
         self._wire.calm()
@@ -119,6 +141,94 @@ class ServerFaults(Faults):
             until(lambda: False, seconds)
             connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
             connection.execute("SELECT pg_reload_conf()")
+
+
+class HttpFaults(ServerFaults):
+    """Clients reach two servers of one database, now one and now the other, each of which is killed or suspended."""
+
+    own_clock = False
+    faces = ("library",)
+    often = ("server kill -9", "server suspend, HTTP cut", "server suspend, all cut", "HTTP cut", "HTTP lost answers")
+
+    def __init__(self, directory: Path, server: tests.postgres.Breakable, wire: Wire, url: str) -> None:
+        super().__init__(server, None, wire, url)
+        self._homes = [directory / "home", directory / "other"]
+        self._running: list[subprocess.Popen[str]] = []
+        with ExitStack() as stack:
+            free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in self._homes]
+            self._ports = [one.getsockname()[1] for one in free]
+        self._front = Wire(*(("127.0.0.1", port) for port in self._ports))
+        self.url = f"http://127.0.0.1:{self._front.port}"
+
+    def prepare(self, home: Path) -> None:
+        for one in self._homes:
+            super().prepare(one)
+        self._running = [self._start(0), self._start(1)]
+        with interlock.connect(str(home)) as found:
+            self.token = found.tokens().admin()
+
+    def calm(self) -> None:
+        """Let everything work again but the servers: what they were handing over is free."""
+        super().calm()
+        self._front.calm()
+        for one in self._running:
+            _kill(one)
+
+    def close(self) -> None:
+        self.calm()
+        self._front.close()
+
+    def _faults(self, rng: Random) -> dict[str, Callable[[], None]]:
+        front = self._front
+        return {
+            **super()._faults(rng),
+            "server kill -9": lambda: self._restart(rng.choice(([0], [1], [0, 1])), rng.uniform(0.0, 2.0)),
+            "server suspend": lambda: self._suspend(rng),
+            "server suspend, HTTP cut": lambda: self._suspend(rng, front.cut),
+            "server suspend, all cut": lambda: self._suspend(rng, front.cut, self._wire.lose),
+            "HTTP cut": front.cut,
+            "HTTP lost answers": front.lose,
+            "HTTP delay": lambda: front.delay(rng.uniform(0.02, 0.3), rng.uniform(0.3, 1.0)),
+            "HTTP partition": lambda: front.silence(rng.uniform(0.3, 2.0)),
+        }
+
+    def _restart(self, numbers: list[int], seconds: float) -> None:
+        for number in numbers:
+            _kill(self._running[number])
+        until(lambda: False, seconds)
+        for number in numbers:
+            self._running[number] = self._start(number)
+
+    def _suspend(self, rng: Random, *within: Callable[[], None]) -> None:
+        """Suspend a server; what it has received by then, it may do long after it was sent to the other one again."""
+        server = rng.choice(self._running)
+        server.send_signal(signal.SIGSTOP)
+        until(lambda: False, rng.uniform(0.1, 1.0))
+        for fault in within:
+            fault()
+        until(lambda: False, rng.uniform(0.1, 2.0))
+        server.send_signal(signal.SIGCONT)
+
+    def _start(self, number: int) -> subprocess.Popen[str]:
+        """A server, once it listens: it ends where its ledger is away."""
+        home = self._homes[number]
+        words = ["--home", str(home), "--json", "up", "--port", str(self._ports[number])]
+        for _ in range(20):
+            with open(f"{home}.err", "ab") as errors:
+                server = subprocess.Popen(
+                    [sys.executable, "-m", "interlock", *words], stdout=subprocess.PIPE, stderr=errors, text=True
+                )
+            assert server.stdout is not None
+            if server.stdout.readline():
+                return server
+            server.communicate()
+        raise RuntimeError(Path(f"{home}.err").read_text()[-2000:])
+
+
+def _kill(server: subprocess.Popen[str]) -> None:
+    server.kill()
+    if server.stdout is not None and not server.stdout.closed:
+        server.communicate()
 
 
 class Pooler:
@@ -157,15 +267,20 @@ class Pooler:
         self._process.wait()
 
 
-class Wire:
-    """Between the clients and the server: it can be cut, be slow, be silent, and lose answers."""
+def address(url: str) -> Address:
+    """Where the server of a URL listens."""
+    found = conninfo.conninfo_to_dict(url)
+    host, port = str(found.get("host", "localhost")), int(found.get("port") or 5432)
+    return f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
 
-    def __init__(self, url: str) -> None:
-        found = conninfo.conninfo_to_dict(url)
-        host, port = str(found.get("host", "localhost")), int(found.get("port") or 5432)
-        self._there = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
+
+class Wire:
+    """Between the clients and a server, or any of several: it can be cut, be slow, be silent, and lose answers."""
+
+    def __init__(self, *there: Address) -> None:
+        self._there = there
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.url = conninfo.make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1])
+        self.port: int = self._listening.getsockname()[1]
         self._open: set[socket.socket] = set()
         self._late = 0.0
         self._losing: set[socket.socket] = set()
@@ -209,12 +324,15 @@ class Wire:
         with suppress(OSError):
             while True:
                 here, _ = self._listening.accept()
-                there = socket.socket(socket.AF_UNIX if isinstance(self._there, str) else socket.AF_INET)
-                try:
-                    there.connect(self._there)
-                except OSError:
+                for where in sample(self._there, len(self._there)):
+                    there = socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET)
+                    try:
+                        there.connect(where)
+                        break
+                    except OSError:
+                        there.close()
+                else:
                     here.close()
-                    there.close()
                     continue
                 for one in (here, there):
                     if one.family != socket.AF_UNIX:

@@ -33,6 +33,8 @@ SETTINGS = {
     "task_limit": 1_000_000, "inbox_limit": 1_000_000,
 }  # fmt: skip
 HOUR = 3600.0
+UNKNOWN = ("commit_unknown", "answer_lost")
+"""Errors of what may have been done, or was done at a moment that nobody told."""
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Storm:
         self.faults = faults
         self.report = Report()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._faces: dict[str, str] = {}
         self._logs: list[Path] = []
 
     def run(self, operations: int, seconds: float) -> Report:
@@ -75,9 +78,8 @@ class Storm:
         try:
             self._weather(home, operations, time.monotonic() + seconds)
         finally:
-            for process in self.running.values():
-                process.kill()
-                process.wait()
+            for name in list(self.running):
+                self._end(name)
         if self.faults is not None:
             self.faults.calm()
         with interlock.connect(home) as found:
@@ -85,6 +87,8 @@ class Storm:
             last = list(self._drained(found.team(TEAM)))
             ending = _ending(found.team(TEAM))
             self.report.problems += [f"doctor: {one}" for one in found.doctor(TEAM).findings if one.level == "error"]
+        for face, count in Counter(face for path in self._logs for face in killed(path)).items():
+            self.report.faults[f"kill -9 {face}"] = count
         history = [*(one for path in self._logs for one in recorded(path)), *last]
         self.report.operations = len(history)
         for one in history:
@@ -110,33 +114,42 @@ class Storm:
         dice = self.rng.random()
         name = self.rng.choice(list(self.running))
         if dice < 0.4:
-            self.report.faults["kill -9"] += 1
-            process = self.running.pop(name)
-            process.kill()
-            process.wait()
+            self.report.faults[self._end(name)] += 1
             if name not in MEMBERS:
                 self._start(str(self.directory / "home"), name)
         elif dice < 0.6:
             self.report.faults["suspend"] += 1
-            process = self.running[name if self.rng.random() < 0.5 else "scheduler 0"]
+            own = self._faces.get(name) == "library" and self.rng.random() < 0.5
+            process = self.running[name if own else "scheduler 0"]
             process.send_signal(signal.SIGSTOP)
             until(lambda: False, self.rng.uniform(0.2, 1.5 * LEASE))
             process.send_signal(signal.SIGCONT)
         else:
             self.report.faults[faults.strike(self.rng)] += 1
 
+    def _end(self, name: str) -> str:
+        """Kill a process, or ask it to end where it has others that work for it; which it was."""
+        process, asked = self.running.pop(name), self._faces.get(name, "library") != "library"
+        process.send_signal(signal.SIGTERM if asked else signal.SIGKILL)
+        process.wait()
+        return "end" if asked else "kill -9"
+
     def _start(self, home: str, name: str) -> None:
         seed = self.rng.randrange(10**9)
         log = self.directory / f"{name}-{seed}.jsonl"
         skew = self.rng.choice([-HOUR, 0.0, HOUR]) if self.faults is not None and self.faults.own_clock else 0.0
-        words = [name, str(seed), str(log), str(skew)] if name in MEMBERS else ["scheduler"]
+        words, environment = ["scheduler"], {}
         if name in MEMBERS:
             log.touch()
             self._logs.append(log)
+            face = self._faces[name] = self.rng.choice(self.faults.faces if self.faults is not None else ["library"])
+            words = [name, str(seed), str(log), str(skew), face]
+            if self.faults is not None and self.faults.url is not None:
+                home, environment = self.faults.url, {"INTERLOCK_TOKEN": self.faults.token}
         with open(self.directory / f"{name}.err", "ab") as errors:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", "tests.history.client", home, *words], cwd=ROOT, stderr=errors,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
             )  # fmt: skip
 
     def _bury(self) -> None:
@@ -162,16 +175,24 @@ class Storm:
                     break
 
 
+def killed(path: Path) -> list[str]:
+    """The faces at which a client had its processes killed, once for each kill."""
+    *lines, _ = path.read_text().split("\n")
+    return [line["killed"] for line in map(json.loads, lines) if "killed" in line]
+
+
 def recorded(path: Path) -> list[Operation]:
     """The operations of one client."""
     calls: dict[int, Operation] = {}
     *lines, _ = path.read_text().split("\n")
     for line in map(json.loads, lines):
+        if "killed" in line:
+            continue
         if "call" in line:
             calls[line["call"]] = Operation(path.stem, line["verb"], line["at"], given=line["given"])
         else:
             asked = calls[line["told"]]
-            end = inf if line["error"] == "commit_unknown" else line["at"]
+            end = inf if line["error"] in UNKNOWN else line["at"]
             error = None if end == inf else line["error"]
             calls[line["told"]] = Operation(
                 asked.client, asked.verb, asked.start, end, asked.given, line["answer"], error
@@ -198,7 +219,7 @@ def _run(said: object) -> int | None:
 
 
 def storm(operations: int, seconds: float, seed: int, where: str) -> Report:
-    """Run one storm over the ledger `where`: calm, sqlite, postgres or pgbouncer."""
+    """Run one storm over the ledger `where`: calm, sqlite, postgres, pgbouncer or http."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-history-"))
     with ExitStack() as stack:
         faults = None if where == "calm" else stack.enter_context(Faults.of(where, directory))

@@ -72,6 +72,8 @@ class KeyedRequest:
         self.digest = digest
         self.made: model.event.KeyedChange | None = None
         """What it has changed when it was sent before."""
+        self.asked: Workspace | None = None
+        """Whose ledger it would change."""
         self._in: Workspace | None = None
 
     def check(self, rows: Rows) -> None:
@@ -101,6 +103,24 @@ class KeyedRequest:
     def kept(self, workspace: Workspace) -> None:
         """The change is in the ledger of that team."""
         self._in = workspace
+
+    def settle(self, status: int, answer: str) -> None:
+        """Keep the answer of a request that was sent before and has changed nothing: no other copy of it, which may be
+        held up on the way or in another server, changes anything from now on.
+
+        Raises:
+            AnswerLost: another copy has changed something meanwhile.
+            LedgerBusy, LedgerUnusable, StorageError: it cannot be kept.
+        """
+        if self.asked is None or self._in is not None or self.made is not None:
+            return
+        with self.asked.ledger.transaction() as rows:
+            self.check(rows)
+            head, now = rows.start.head, self.asked.clock.now()
+            change = model.event.KeyedChange(self.id, self.digest, iso(now), head + 1, head)
+            rows.upkeep.keep_change(change, iso(now - KEYS_KEPT))
+            if len(answer) <= ANSWER_KEPT:
+                rows.upkeep.keep_answer(self.id, status, answer)
 
     def answered(self, status: int, answer: str) -> None:
         """Write down what was answered, where the change is in a ledger."""
@@ -366,6 +386,8 @@ class Workspace:
         """
         origin = self.origin(caller)
         keyed, kept = None if caller.name == SYSTEM else KEYED.get(), False
+        if keyed is not None:
+            keyed.asked = self
         try:
             entering = None if caller.name == SYSTEM else (caller.name, caller.session)
             with self.ledger.transaction(entering) as rows:

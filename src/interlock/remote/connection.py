@@ -40,6 +40,8 @@ TIMEOUT = 45.0
 KEY = "idempotency-key"
 SERVER = "interlock-server"
 WARNINGS = "interlock-warnings"
+UNSETTLED = (401, 503)
+"""What a server answers that may know nothing of the copy which another one behind this address got before."""
 GATEWAY = (502, 503, 504)
 """What a proxy answers whose server is away."""
 
@@ -140,7 +142,14 @@ class ServerConnection:
             elif status < 300:
                 return answer
             else:
-                raise _error(status, answer, self.url)
+                refusal = _error(status, answer, self.url)
+                if SERVER in headers and status in UNSETTLED:
+                    raise CommitUnknown(
+                        f"What {self.url} answered first was lost, and now it refuses ({refusal}); whether this was "
+                        "done is not known. Look before you try again.",
+                        url=self.url,
+                    ) from refusal
+                raise refusal
 
     def _once(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)

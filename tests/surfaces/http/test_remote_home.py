@@ -38,12 +38,14 @@ def local(server: Server) -> Iterator[Home]:
 
 
 class Cutting:
-    """A way to a server that loses answers: `lose(n)` the next n answers to a change, after it was made."""
+    """A way to a server that loses answers: `lose(n)` the next n answers to a change, after it was made. Then it may
+    lead to another server, which answers `away`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._losing = 0
         self.lost = 0
+        self.away = b""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -70,7 +72,7 @@ class Cutting:
                     self._losing -= 1
                     self.lost += 1
                     return
-                near.sendall(answer)
+                near.sendall(self.away or answer)
 
 
 def _whole(connection: socket.socket) -> bytes:
@@ -318,6 +320,25 @@ def test_an_answer_that_was_lost_after_the_commit_never_doubles_the_change(
             assert [message.content for message in mail.messages] == ["once"]
         assert [message.stage for message in here.history()] == ["delivered"]
         assert cutting.lost == 12
+
+
+@pytest.mark.parametrize("code", ["storage_error", "ledger_busy"])
+def test_a_server_whose_ledger_is_away_does_not_say_that_nothing_was_done_by_the_other_one(
+    server: Server, cutting: Cutting, team: str, local: Home, code: str
+) -> None:
+    said = json.dumps({"error": code, "message": "The ledger is away. Nothing was changed."}).encode()
+    with interlock.connect(cutting.url, server.tokens.admin(), environment={}) as home:
+        there = home.team(team)
+        there.create_task("one")
+        cutting.away = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: "
+        cutting.away += b"%d\r\n\r\n%s" % (len(said), said)
+        with pytest.raises(errors.InterlockError) as refused:
+            there.task("001")
+        assert refused.value.code == code
+        cutting.lose(1)
+        with pytest.raises(errors.CommitUnknown):
+            there.create_task("two")
+    assert [task.subject for task in local.team(team).tasks()] == ["one", "two"]
 
 
 @pytest.mark.long

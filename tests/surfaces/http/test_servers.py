@@ -23,6 +23,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.tokens import Tokens
 from interlock.clock import ManualClock
+from interlock.errors import AnswerLost
 from interlock.remote import connection
 from tests.network import certificate
 from tests.postgres import on_postgres, schema_of
@@ -54,6 +55,11 @@ def subjects(home: Home, team: str) -> list[str]:
     """Read without the files, which would wait."""
     with home.workspace(team).ledger.snapshot() as rows:
         return [task.subject for task in rows.tasks.select()]
+
+
+def holder(home: Home, team: str) -> str | None:
+    with home.workspace(team).ledger.snapshot() as rows:
+        return rows.tasks.select()[0].owner
 
 
 def letters(home: Home, team: str) -> list[str]:
@@ -97,6 +103,37 @@ def test_what_a_killed_server_had_not_answered_yet_is_answered_by_the_next_and_d
         send()
         assert (said[1].status, said[1].json["error"]) == (409, "answer_lost")
         assert letters(local, "alpha") == ["once"]
+
+
+@pytest.mark.long
+def test_a_claim_whose_answer_was_lost_is_not_answered_by_what_others_have_made_of_it(
+    start: Start, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", PATIENCE)
+    server, said = start(place), list[Any]()
+    with interlock.connect(str(place), environment={}) as local:
+        team = local.create_team("alpha")
+        team.spawn("bob")
+        task = team.create_task("first")
+        with interlock.connect(server.url, server.tokens.admin(), environment={}) as there:
+            bob = there.team("alpha").acting("bob", session="b")
+            assert bob.task(task.id) == task
+
+            def claim() -> None:
+                with pytest.raises(AnswerLost) as lost:
+                    bob.claim(task.id)
+                said.append(lost.value.details["task"])
+
+            asking = threading.Thread(target=claim)
+            with mirror_held(local, "alpha"):
+                asking.start()
+                until(lambda: holder(local, "alpha") == "bob")
+                server.kill()
+            team.acting("bob", session="b").release(task.id)
+            team.claim(task.id, by="lead")
+            start(place, port=server.port)
+            asking.join()
+        assert said == [task.id]
 
 
 @pytest.mark.long
@@ -175,6 +212,35 @@ def test_tokens_links_sessions_and_answers_are_valid_on_every_server_of_one_data
     other.tokens.revoke(token.id)
     assert other.client(secret).refused("GET", "/api/projects")[0] == 401
     stream.close()
+
+
+@pytest.mark.long
+def test_what_was_answered_when_it_was_sent_again_is_not_changed_by_the_copy_that_arrives_late(
+    two: tuple[Server, Server],
+) -> None:
+    """The first copy lies in a suspended server; the client sends it to the other one, and goes by its answer."""
+    one, other = two
+    secret = one.tokens.admin()
+    first = one.client(secret)
+    first.post("/api/teams", {"name": "alpha"})
+    for name in ("ann", "bob"):
+        first.post("/api/teams/alpha/members", {"name": name})
+    task = first.post("/api/teams/alpha/tasks", {"subject": "x"})["id"]
+
+    def ask(server: Server, verb: str, name: str, **headers: str) -> Any:
+        body = {"arguments": {"task": task}, "name": name, "session": name}
+        return server.client(secret).call("POST", f"/api/verbs/teams/alpha/{verb}", body, headers=headers)
+
+    again = {"interlock-server": "the suspended one"}
+    ask(one, "claim", "ann")
+    refused = ask(other, "claim", "bob", **{"idempotency-key": "refused"}, **again)
+    assert (refused.status, refused.json["error"]) == (409, "task_already_claimed")
+    unchanged = ask(other, "claim", "ann", **{"idempotency-key": "unchanged"}, **again)
+    assert unchanged.status == 200
+    ask(one, "release", "ann")
+    assert ask(one, "claim", "bob", **{"idempotency-key": "refused"}).body == refused.body
+    assert ask(one, "claim", "ann", **{"idempotency-key": "unchanged"}).body == unchanged.body
+    assert first.get(f"/api/teams/alpha/tasks/{task}")["owner"] is None
 
 
 def secret_of(home: Path) -> str:

@@ -2,13 +2,16 @@
 
     Idempotency-Key: …      of the caller's choosing, one for each change it wants
     Prefer: wait=SECONDS    how long to wait for the answer to a request of that key that is under way; then 202
-    Interlock-Server: …     in every answer: this run of this server
+    Interlock-Server: …     in every answer: this run of this server; in a request: it was sent before, and the answer
+                            of that run, or of another behind the same address, was lost
 
 A change of a team is written to its ledger together with its key, in one transaction, so that no server makes it twice;
 the answer follows once it is known. Sent again within the hour, to whichever server of that ledger, a request gets that
-answer; where the server was killed before it was written down, `answer_lost` with the events that were written, or,
-for a verb that answers with a task, the task as it is now. What is no change of a team (teams made or deleted,
-settings) and what was refused is known to the server that did it alone, in its memory.
+answer; where the server was killed before it was written down, `answer_lost` with the events that were written, or, for
+a verb that answers with a task to which nothing has happened since, that task. What is no change of a team (teams made
+or deleted, settings) and what was refused is known to the server that did it alone, in its memory. But where a request
+says that it was sent before, an answer by which nothing was changed is kept in the ledger as well: what was sent first
+may lie in another server that is suspended, and must not be done after it was refused here.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.app.base import KEYED, KeyedRequest
-from interlock.errors import CommitUnknown, InterlockError, InvalidRequest
+from interlock.errors import AnswerLost, CommitUnknown, InterlockError, InvalidRequest
 from interlock.surfaces.http.failures import refuse
 from interlock.surfaces.http.responses import MEDIA_TYPE, answer
 from interlock.surfaces.http.security_middleware import SAFE_METHODS
@@ -116,6 +119,7 @@ class IdempotencyMiddleware:
         """Let the request through; who asks again while it is under way waits for the same answer."""
         unread = iter(body)
         request = KeyedRequest(hashlib.sha256(" ".join(key).encode()).hexdigest(), kept.digest.hex())
+        sent_before = SERVER in Headers(scope=scope)
 
         async def receive_again() -> Message:
             return next(unread, None) or await receive()
@@ -130,6 +134,13 @@ class IdempotencyMiddleware:
                 kept.messages.clear()
                 replay = Response(request.made.answer, request.made.status or 200, media_type=MEDIA_TYPE)
                 await replay(scope, receive, keep)
+            elif sent_before and (said := _document(kept.messages)) is not None:
+                try:
+                    await run_in_threadpool(request.settle, kept.messages[0]["status"], said)
+                except InterlockError as error:
+                    kept.messages.clear()
+                    fault = error if isinstance(error, AnswerLost) else CommitUnknown(UNKNOWN)
+                    await refuse(fault, scope, receive, keep)
         finally:
             KEYED.reset(before)
             if not kept.messages or kept.messages[0]["status"] in NOTHING_CHANGED:
@@ -142,12 +153,18 @@ class IdempotencyMiddleware:
                         break
                     self._bytes -= self._kept.pop(oldest).size
             kept.answered.set()
-        head = kept.messages[0] if key in self._kept else None
-        if head is not None and Headers(raw=head["headers"]).get("content-type") == MEDIA_TYPE:
-            said = b"".join(message.get("body", b"") for message in kept.messages)
-            await run_in_threadpool(request.answered, head["status"], said.decode())
+        said = _document(kept.messages) if key in self._kept else None
+        if said is not None:
+            await run_in_threadpool(request.answered, kept.messages[0]["status"], said)
         for message in kept.messages:
             await send(message)
+
+
+def _document(messages: list[Message]) -> str | None:
+    """The JSON of an answer; None where it is something else."""
+    if not messages or Headers(raw=messages[0]["headers"]).get("content-type") != MEDIA_TYPE:
+        return None
+    return b"".join(message.get("body", b"") for message in messages).decode()
 
 
 async def _again(kept: KeptAnswer, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:

@@ -142,9 +142,13 @@ def _of_team(context: RequestContext, call: VerbCall, team: str, verb: str) -> R
     try:
         answered = getattr(acting(context, team, call), verb)(**arguments)
     except AnswerLost as lost:
-        # What it was is told by what there is now.
+        # What it was is told by what there is now, unless somebody has done something since.
         if found.kind is Task and lost.details["task"]:
-            answered = context.team(team).task(lost.details["task"])
+            seen = context.team(team)
+            answered = seen.task(lost.details["task"])
+            later, _ = seen.events(lost.details["events"][1])
+            if verb != "create_task" and any(event.task_id == answered.id for event in later):
+                raise
         elif found.kind is NoneType:
             answered = None
         else:
