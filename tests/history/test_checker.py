@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from math import inf
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.checker import Ending, Operation, Register, judge, register, unexplained
+from tests.history.harness import UNKNOWN, killed, recorded
 
 TTL = 1000.0
 TASK = "T-1"
@@ -238,6 +241,32 @@ FORGIVEN: dict[str, Callable[[], tuple[list[Operation], Ending]]] = {
         Ending(events=[CLAIMED, (2, "task.completed", TASK, 1)]),
     ),
 }  # fmt: skip
+
+
+def test_what_a_client_was_told_is_read_and_what_nobody_can_know_stays_open(tmp_path: Path) -> None:
+    told = [
+        {"answer": {"task": TASK}, "error": None},
+        *({"answer": None, "error": code} for code in (*UNKNOWN, "busy")),
+    ]
+    lines: list[dict[str, object]] = []
+    for number, one in enumerate(told, 1):
+        lines += [
+            {"call": number, "at": number, "verb": "create", "given": {}},
+            {"told": number, "at": number + 0.5, **one},
+        ]
+    lines += [{"killed": "cli"}, {"call": 9, "at": 9, "verb": "next", "given": {}}]
+    lines += [{"killed": "mcp"}, {"call": 10, "at": 10, "verb": "receive", "given": {}}]
+    log = tmp_path / "m0-1.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)) + '\n{"call": 11, "at"')
+    found = recorded(log)
+    assert [(one.end, one.error) for one in found] == [
+        (1.5, None),
+        (inf, None),
+        (inf, None),
+        (4.5, "busy"),
+        (inf, None),
+    ]
+    assert killed(log) == ["cli", "mcp"]
 
 
 @pytest.mark.parametrize("name", FORGIVEN)
