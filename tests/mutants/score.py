@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ from queue import SimpleQueue
 
 import pytest
 
-from tests.mutants.planted import FAILED, ROOT, Copy
+from tests.mutants.planted import ROOT, Copy
 
 PASSED = 0
-SLOWER = 5
-"""How many times as long as without a change the tests may take; a change that makes them slower is noticed."""
+PATIENCE = 30
+"""Seconds that one of these tests may take; a change that lets it wait for ever is noticed."""
 OPERATORS = re.compile(
     "core/(Replace(ComparisonOperator_(Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is|(Lt|Gt)_(Lt|Gt)E?|(Lt|Gt)E_(Lt|Gt)E?)"
     "|BinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Mul|Mod_Mul)"
@@ -114,24 +113,18 @@ class Workshop:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "INTERLOCK_"))},
             "PYTHONPATH": str(self._root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
-    def seconds(self) -> float:
-        """How long the tests take without a change. Raises AssertionError where one fails."""
-        self._run(self._area.tests, 600.0)  # Compiles everything.
-        self._environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        started = time.monotonic()
-        assert self._run(self._area.tests, 600.0) == PASSED, f"{' '.join(self._area.tests)}: red without a change"
-        return time.monotonic() - started
-
     def covering(self) -> Coverage:
-        """Which tests run which lines."""
+        """Which tests run which lines. Raises AssertionError where a test fails without a change."""
         from coverage import CoverageData  # type: ignore[import-not-found,unused-ignore]
 
         file, settings = self._root / "coverage", self._root / "coverage.ini"
         settings.write_text(CONTEXTS.format(file, "\n    ".join(str(self._root / path) for path in self._area.sources)))
         how = ("-m", "coverage", "run", f"--rcfile={settings}")
-        assert self._run(["-p", "tests.mutants.score", *self._area.tests], 1200.0, *how) == PASSED
+        done = self._run(["-p", "tests.mutants.score", *self._area.tests], *how)
+        assert done == PASSED, f"red without a change: {' '.join(self._area.tests)}"
         data = CoverageData(str(file))
         data.read()
         found: dict[str, Mapping[int, list[str]]] = {}
@@ -139,28 +132,27 @@ class Workshop:
             found[path] = data.contexts_by_lineno(str(self._root / path))
         return found
 
-    def notices(self, mutant: Mutant, tests: Sequence[str], within: float) -> bool:
-        """Whether one of the tests fails with that change, or they take longer."""
+    def notices(self, mutant: Mutant, tests: Sequence[str]) -> bool:
+        """Whether one of the tests fails with that change."""
         path = self._root / mutant.path
         before = path.read_text()
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
             compiled.unlink()
         path.write_text(mutant.code)
         try:
-            return self._run(tests, within) != PASSED
+            return self._run(tests) != PASSED
         finally:
             path.write_text(before)
 
-    def _run(self, tests: Sequence[str], within: float, *how: str) -> int:
-        words = ["-q", "-x", "-m", "not long and not storm", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    def _run(self, tests: Sequence[str], *how: str) -> int:
+        words = ["-q", "-x", "-m", "not long and not storm", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        words += [f"--timeout={PATIENCE}", *tests]
         running = subprocess.Popen(
             [sys.executable, *how, "-m", "pytest", *words], cwd=self._root, env=self._environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            return running.wait(within)
-        except subprocess.TimeoutExpired:
-            return FAILED
+            return running.wait()
         finally:
             # What a test started is not left running by a change that broke its end.
             try:
@@ -316,18 +308,16 @@ def measure(area: Area, sample: int, seed: int, jobs: int) -> Iterator[tuple[Mut
     tried = list(islice(mutants(area.sources, seed), sample or None))
     with tempfile.TemporaryDirectory(prefix="il-score-") as directory:
         free: SimpleQueue[Workshop] = SimpleQueue()
-        within, coverage = 0.0, None
-        for number in range(jobs):
-            workshop = Workshop(Path(directory) / str(number), area)
-            within = max(within, workshop.seconds() * SLOWER)
-            coverage = coverage or workshop.covering()
+        workshops = [Workshop(Path(directory) / str(number), area) for number in range(jobs)]
+        coverage = workshops[0].covering()
+        for workshop in workshops:
             free.put(workshop)
 
         def noticed(mutant: Mutant) -> tuple[Mutant, bool]:
-            tests = concerned(mutant, area, coverage or {})
+            tests = concerned(mutant, area, coverage)
             workshop = free.get()
             try:
-                return mutant, bool(tests) and workshop.notices(mutant, tests, within)
+                return mutant, bool(tests) and workshop.notices(mutant, tests)
             finally:
                 free.put(workshop)
 
