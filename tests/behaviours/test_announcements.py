@@ -10,6 +10,9 @@ import pytest
 
 import interlock
 from interlock.app.team import Team
+from interlock.core.tasks.answer import hold, park
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, UnitOfWork
 from interlock.wakeup.inprocess import InProcessNotifier
 
 
@@ -47,6 +50,11 @@ class Told:
     def made(self, subject: str, **fields: Any) -> str:
         """A task that ada holds."""
         return self.ada.claim(self.team.create_task(subject, **fields).id).id
+
+    def core(self, name: str, rule: Callable[[UnitOfWork], object]) -> None:
+        """Carry out what a runner does for a member."""
+        with self.team._workspace.act(Principal(name, name)) as act:  # type: ignore[attr-defined]
+            rule(act)
 
     def by(self, verb: Callable[[], object]) -> str:
         """The events and, after a bar, the topics of a verb."""
@@ -113,11 +121,14 @@ def test_questions(told: Told) -> None:
     asked = told.by(lambda: ada.ask(task, "Which port?", held=True))
     assert asked == "task.transitioned question.asked | questions tasks"
     assert told.by(lambda: ada.ask(task, "Which host?")) == "question.asked | questions"
+    assert told.by(lambda: told.core("ada", lambda act: hold(act, find(act.rows, task)))) == " | questions"
     first, second = team.questions()
     one = told.by(lambda: team.reply(task, "80", question=first.id))
     assert one == "question.answered | questions tasks", "the next one is asked"
     both = told.by(lambda: team.reply(task, "here", question=second.id))
     assert both == "question.answered task.transitioned message.sent | inbox:ada questions tasks"
+    parked = told.by(lambda: told.core("ada", lambda act: park(act, find(act.rows, task), "it is gone")))
+    assert parked == "run.parked | questions tasks"
     ada.claim(task)
     ada.ask(task, "Which user?")
     withdrawn = told.by(lambda: team.cancel(task))
@@ -131,6 +142,7 @@ def test_reviews(told: Told) -> None:
     assert told.by(lambda: ada.complete(task)) == handed
     back = "task.rejected task.logged task.transitioned task.claimed message.sent | inbox:ada"
     assert told.by(lambda: bob.reject(task, reason="No test.")) == f"{back} tasks"
+    assert [run.member for run in team.runs(task)][-1] == "ada", "who did it goes on"
     assert told.by(lambda: ada.complete(task)) == handed
     assert told.by(lambda: bob.approve(task)) == "task.approved task.transitioned | tasks"
     task = told.made("Publish", review="human")

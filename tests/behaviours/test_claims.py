@@ -265,3 +265,87 @@ def test_a_claim_by_hand_lasts_unless_the_team_says_otherwise(timed: Team, clock
     assert (beaten.beats, seconds(str(beaten.expires_at))) == (1, clock.now() + 300)
     clock.advance(86_400)
     assert timed.complete(one.id, by="ada").state == "done"
+
+
+def test_nothing_is_forced_where_nothing_was_in_the_way(team: Team) -> None:
+    team.create_task("T1")
+    task = team.next_task(by="ada")
+    assert task is not None and not task.warnings
+    (claimed,) = [event for event in team.events()[0] if event.type == "task.claimed"]
+    assert claimed.payload["forced"] is False
+
+
+@pytest.mark.parametrize(("setting", "who"), [("nobody", "nobody goes"), ("lead", "only the lead or a human goes")])
+def test_who_may_go_past_blockers_is_said_to_whoever_may_not(team: Team, setting: str, who: str) -> None:
+    two = team.create_task("T2", blocked_by=[team.create_task("T1").id])
+    team.configure({"force": setting})
+    with pytest.raises(Forbidden, match=f"{who} past that .setting force: {setting}"):
+        team.claim(two.id, by="ada", force=True)
+
+
+def test_a_release_says_why_or_that_it_was_one(team: Team) -> None:
+    task = team.create_task("T1").id
+    for reason, told in (("no key", "no key"), (None, "released")):
+        team.claim(task, by="ada")
+        team.release(task, by="ada", reason=reason)
+        moves = [event for event in team.events()[0] if event.type == "task.transitioned"]
+        assert moves[-1].payload["reason"] == told
+
+
+def test_who_gave_a_task_back_or_was_done_with_it_speaks_for_it_no_more(team: Team) -> None:
+    task = team.create_task("T1").id
+    ada, bob = team.acting("ada", session="a"), team.acting("bob", session="b")
+    bob.claim(task)
+    bob.release(task)
+    ada.claim(task)
+    with pytest.raises(StaleRun, match=r"Run 1 of .* was superseded by run 2"):
+        bob.complete(task)
+    ada.complete(task)
+    with pytest.raises(InvalidTransition, match="is not claimed"):
+        team.acting("bob", session="new").release(task)
+
+
+def test_a_lead_that_lost_a_task_does_not_complete_it_for_its_successor(team: Team) -> None:
+    task = team.create_task("T1").id
+    lead = team.acting("lead", session="l")
+    lead.claim(task)
+    team.assign(task, to="ada")
+    team.acting("ada", session="a").claim(task)
+    with pytest.raises(StaleRun):
+        lead.complete(task)
+    assert team.acting("lead", session="another").complete(task).state == "done", "somebody must, where ada is gone"
+
+
+def test_a_runner_starts_nobody_who_is_paused_gone_or_at_work(team: Team) -> None:
+    from interlock.core.tasks.claim import claim_next
+    from interlock.core.unit_of_work import Principal
+    from interlock.processes import ref
+
+    def begun(name: str, runner: str) -> str | None:
+        with team._workspace.act(Principal(name, f"run:{name}")) as act:  # type: ignore[attr-defined]
+            task = claim_next(act, shell=None, runner=runner)
+            return task.id if task is not None else None
+
+    own, dead = ref.current().as_text(), "gone"
+    first, second = (team.create_task(name).id for name in ("T1", "T2"))
+    team.pause("bob")
+    assert begun("bob", own) is None
+    team.resume("bob")
+    assert begun("bob", own) == first
+    assert begun("bob", own) is None, "it is at work"
+    assert begun("ada", dead) == second
+    third = team.create_task("T3").id
+    assert begun("ada", own) == third, "whoever had it at work is gone"
+
+
+def test_the_turn_of_a_task_is_that_of_the_queue(timed: Team, clock: ManualClock) -> None:
+    from interlock.core.tasks.claim import turn
+
+    timed.configure({"ageing": 100})
+    tasks = []
+    for priority in ("low", "critical", "normal", "high", "low", "critical"):
+        tasks.append(timed.create_task(priority, priority=priority))
+        clock.advance(70)
+    order = [one.id for one in sorted(tasks, key=lambda one: turn(one, 100.0))]
+    taken = [timed.next_task(by="ada") for _ in tasks]
+    assert [one and one.id for one in taken] == order

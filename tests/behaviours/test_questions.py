@@ -36,6 +36,7 @@ def test_an_answered_question_puts_the_task_back_for_who_asked(team: Team, held:
     question = team.ask(held, "Which port?", options=["80", "8080"], context="Both are free.", by="ada")
     task = team.task(held)
     assert (task.state, task.owner, task.output) == ("awaiting-response", "ada", "Which port?")
+    assert team.runs(held)[-1].outcome == "awaiting-response", "nobody of that session waits"
     assert task.question == question.as_dict() and question.options == ["80", "8080"]
     back = team.reply(held, "80", question=question.id)
     assert (back.state, back.reserved_for, back.question) == ("ready", "ada", None)
@@ -152,7 +153,7 @@ def test_asking_the_same_again_by_its_key_is_the_same_question(home: Home, team:
     team.reply(held, "80")
     with workspace.act(Principal("ada")) as act:
         again = ask(act, find(act.rows, held), text="Which port?", key="w1/3/1/1")
-    assert asked == [again.id] * 2 and again.answer == "80"
+    assert asked == [again.id] * 2 and again.answer == "80" and not again.held
     assert team.task(held).state == "ready", "it was not asked again"
 
 
@@ -172,7 +173,94 @@ def test_a_held_session_goes_on_with_its_run_and_nobody_else_is_given_it(home: H
         resume(act, find(act.rows, task))
     going = team.task(task)
     assert (going.state, going.owner, going.run_id) == ("in-progress", "bob", f"{task}.1")
+    assert team.runs(task)[-1].expires_at is None, "a claim by hand lasts, as it did before"
     assert window.complete(task).state == "done"
+
+
+def test_a_held_session_resumes_its_own_run_once_and_no_other(team: Team) -> None:
+    from interlock.core.tasks.answer import resume
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
+    from interlock.errors import StaleRun
+
+    def resumed(session: str) -> None:
+        with team._workspace.act(Principal("bob", session)) as act:  # type: ignore[attr-defined]
+            resume(act, find(act.rows, task))
+
+    window = team.acting("bob", session="w1")
+    task = window.claim(team.create_task("Another").id).id
+    team.reply(task, "80", question=window.ask(task, "Which port?", held=True).id)
+    with pytest.raises(StaleRun, match="does not wait for this session"):
+        resumed("w2")
+    resumed("w1")
+    seen = team.head()
+    resumed("w1")
+    assert team.head() == seen, "it goes on already"
+    window.ask(task, "Which host?")
+    with pytest.raises(StaleRun):
+        resumed("w1")
+
+
+def test_a_session_that_was_held_is_no_longer_once_it_asks_without_waiting(team: Team) -> None:
+    window = team.acting("bob", session="w1")
+    task = window.claim(team.create_task("Another").id).id
+    first, second = window.ask(task, "Which port?", held=True), window.ask(task, "Which host?")
+    team.reply(task, "80", question=first.id)
+    assert [run.ended_at for run in team.runs(task)] == [None]
+    back = team.reply(task, "here", question=second.id)
+    assert (back.state, back.reserved_for, back.not_before) == ("ready", "bob", None)
+    assert [run.ended_at is None for run in team.runs(task)] == [False]
+    assert team.doctor().healthy
+
+
+def test_what_a_session_asked_and_waits_for_is_not_that_of_the_one_that_took_over(team: Team) -> None:
+    task = team.create_task("Another").id
+    team.acting("bob", session="w1").claim(task)
+    question = team.acting("bob", session="w1").ask(task, "Which port?", held=True)
+    team.acting("bob", session="w2").claim(task, take_over=True)
+    back = team.reply(task, "80", question=question.id)
+    assert (back.state, back.reserved_for) == ("ready", "bob")
+    assert [run.ended_at is None for run in team.runs(task)] == [False, False]
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_held_session_that_is_gone_leaves_its_task_to_a_new_run(team: Team, answered: bool) -> None:
+    from interlock.core.tasks.answer import hold, park
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
+
+    window = team.acting("bob", session="w1")
+    task = window.claim(team.create_task("Another").id).id
+    window.ask(task, "Which port?", held=True)
+    window.ask(task, "Which host?")
+    with team._workspace.act(Principal("bob", "w1")) as act:  # type: ignore[attr-defined]
+        hold(act, find(act.rows, task))
+    assert [(one.held, one.session) for one in team.questions()] == [(True, "w1")] * 2
+    for question in team.questions() if answered else []:
+        team.reply(task, "80", question=question.id)
+    with team._workspace.act(Principal("bob", "w1")) as act:  # type: ignore[attr-defined]
+        park(act, find(act.rows, task), "its program has ended")
+    assert not any(one.held for one in team.questions())
+    (run,) = team.runs(task)
+    assert (run.outcome, run.reason) == ("awaiting-response", "its program has ended")
+    assert [event.payload["reason"] for event in team.events()[0] if event.type == "run.parked"] == [run.reason]
+    now = team.task(task)
+    assert (now.state, now.reserved_for) == (("ready", None) if answered else ("awaiting-response", None))
+    assert team.doctor().healthy
+
+
+def test_a_default_is_taken_only_where_there_is_one_and_the_asker_does_not_mind(team: Team, held: str) -> None:
+    from interlock.core.tasks.answer import take_default
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
+
+    for more in ({"default": "80"}, {"reversible": True}):
+        question = team.ask(held, "Which port?", by="ada", **more)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="no default"), team._workspace.act(Principal("human")) as act:  # type: ignore[attr-defined]
+            take_default(act, find(act.rows, held), question)
+        assert len(team.questions()) == 1
+        team.reply(held, "8080")
+        team.claim(held, by="ada")
 
 
 def test_past_its_time_a_held_task_is_an_ordinary_new_run(connect: Callable[..., Home], clock: Any) -> None:
@@ -274,6 +362,22 @@ def test_its_answer_does_what_the_verb_does(team: Team, failed: str, answer: str
     assert team.questions() == []
     with pytest.raises(NotAwaitingResponse):
         team.reply(failed, answer)
+
+
+def test_what_else_is_asked_about_a_failed_task_is_answered_in_words(team: Team, failed: str) -> None:
+    escalation, other = team.questions()[0], team.ask(failed, "Why did it fail?")
+    assert team.reply(failed, "No disk.", question=other.id).state == "deadletter"
+    assert [one.id for one in team.questions()] == [escalation.id]
+    team.reply(failed, "retry", question=escalation.id)
+    answers = {one.id: (one.answer, one.answered_by) for one in team.conversation(failed)}
+    assert answers == {other.id: ("No disk.", "human"), escalation.id: ("retry", "human")}
+
+
+def test_a_retry_answers_no_review(team: Team) -> None:
+    task = team.claim(team.create_task("Publish", review="human").id, by="ada").id
+    team.complete(task, by="ada")
+    with pytest.raises(InvalidTransition, match="is not in deadletter"):
+        team.retry(task)
 
 
 def test_a_retry_by_its_verb_withdraws_the_question(team: Team, failed: str) -> None:

@@ -9,6 +9,7 @@ from itertools import permutations
 from math import inf
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -248,7 +249,7 @@ def test_what_a_client_was_told_is_read_and_what_nobody_can_know_stays_open(tmp_
         {"answer": {"task": TASK}, "error": None},
         *({"answer": None, "error": code} for code in (*UNKNOWN, "busy")),
     ]
-    lines: list[dict[str, object]] = []
+    lines: list[dict[str, Any]] = []
     for number, one in enumerate(told, 1):
         lines += [
             {"call": number, "at": number, "verb": "create", "given": {}},
