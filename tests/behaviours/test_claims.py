@@ -316,28 +316,6 @@ def test_a_lead_that_lost_a_task_does_not_complete_it_for_its_successor(team: Te
     assert team.acting("lead", session="another").complete(task).state == "done", "somebody must, where ada is gone"
 
 
-def test_a_runner_starts_nobody_who_is_paused_gone_or_at_work(team: Team) -> None:
-    from interlock.core.tasks.claim import claim_next
-    from interlock.core.unit_of_work import Principal
-    from interlock.processes import ref
-
-    def begun(name: str, runner: str) -> str | None:
-        with team._workspace.act(Principal(name, f"run:{name}")) as act:  # type: ignore[attr-defined]
-            task = claim_next(act, shell=None, runner=runner)
-            return task.id if task is not None else None
-
-    own, dead = ref.current().as_text(), "gone"
-    first, second = (team.create_task(name).id for name in ("T1", "T2"))
-    team.pause("bob")
-    assert begun("bob", own) is None
-    team.resume("bob")
-    assert begun("bob", own) == first
-    assert begun("bob", own) is None, "it is at work"
-    assert begun("ada", dead) == second
-    third = team.create_task("T3").id
-    assert begun("ada", own) == third, "whoever had it at work is gone"
-
-
 def test_the_turn_of_a_task_is_that_of_the_queue(timed: Team, clock: ManualClock) -> None:
     from interlock.core.tasks.claim import turn
 

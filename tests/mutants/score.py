@@ -83,7 +83,7 @@ AREAS = {
     "merge": _area("core/tasks/merge", "merging merging_into moved_branch worktrees_by_hand changed_checks"),
     "questions": _area(
         "core/questions core/tasks/answer",
-        "announcements questions answers review front_door permissions lasting guard merging",
+        "announcements questions answers held_sessions review front_door permissions lasting guard merging",
     ),
     "guard": _area("model/guard", "unit/guard guard"),
     "access": _area(
