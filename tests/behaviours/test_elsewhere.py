@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.gitwork.git import Git
+from interlock.gitwork.isolation import look
 from interlock.runner import checkout_watch
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, kept_path, stage
@@ -16,6 +17,11 @@ from tests.behaviours.repository import Repository, kept_path, stage
 def repository(place: Place) -> Repository:
     """The user's repository, in the directory to work in."""
     return Repository(place.work)
+
+
+def watching(place: Place) -> checkout_watch.CheckoutWatch:
+    workspace = place.home.workspace(place.team.name)
+    return checkout_watch.CheckoutWatch(workspace, lambda: look(workspace))
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +75,7 @@ def test_what_changes_again_is_reported_with_the_last_time(place: Place, reposit
 
 def test_a_file_that_changes_all_the_time_is_told_once_to_each_run(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "true"}, "two": {"run": "true"}})
-    watch = checkout_watch.CheckoutWatch(place.home.workspace(place.team.name))
+    watch = watching(place)
     log, ada = place.work / "night.log", place.team.acting("ada", session="s")
     for key in ("one", "two"):
         ada.claim(place.task(key).id)
@@ -98,7 +104,7 @@ def test_what_a_run_changes_that_begins_during_a_look_is_told(
     place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(place, {"one": {"run": "true"}})
-    watch = checkout_watch.CheckoutWatch(place.home.workspace(place.team.name))
+    watch = watching(place)
     watch.look()
 
     def slow(git: Git, but: str) -> dict[str, str]:

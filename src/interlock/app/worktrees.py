@@ -54,7 +54,7 @@ class WorktreeVerbs(TeamBase):
         with locked_directory(notes):  # Two that ask at once get one and the same.
             with workspace.look() as rows:
                 found = find(rows, found.id)
-            git.run_async(git.place, workspace, found, None, lambda line: on_update(git.Update("notice", line)))
+            git.run_async(git.place, workspace, how, found, None, lambda line: on_update(git.Update("notice", line)))
         with workspace.look() as rows:
             return mirror.task_view.show(rows, find(rows, task))
 

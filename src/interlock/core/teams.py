@@ -75,17 +75,18 @@ def spawn(
     """
     _must_lead(act, "spawn a member")
     check_member_name(name)
-    if act.rows.team.member(name) is not None:
+    everybody = act.rows.team.members()
+    if any(member.name == name for member in everybody):
         raise MemberExists(f"There is a member {name!r} already. `interlock member list` shows all.", member=name)
     key = check_session_key(f"agent:{agent_id or name}:teammate:{act.clock.new_id()}")
-    for directory in (name, sanitized(key)):
-        other = act.rows.team.inbox_taken(directory)
-        if other is not None:
+    directories = (name.lower(), sanitized(key).lower())
+    for member in everybody:
+        if member.inbox.lower() in directories:
             raise InvalidMemberName(
-                f"{name!r} collides with the inbox of {other}; choose another alphanumeric name.", name=name
+                f"{name!r} collides with the inbox of {member.name}; choose another alphanumeric name.", name=name
             )
     limit = act.settings.get("member_limit")
-    if sum(member.role != "person" for member in act.rows.team.members()) >= limit:
+    if sum(member.role != "person" for member in everybody) >= limit:
         raise MemberLimit(
             f"The team has {limit} members, the lead included, which is the limit. Remove one, or raise the setting "
             "member_limit.",
@@ -101,10 +102,8 @@ def spawn(
             check_text(value, field, limit=100, required=True)
     member = Member(
         name=name, session_key=key, inbox=name, role="member", agent=agent, command=command, type=type, model=model,
-        permissions=permissions, status="active", session=None, joined_at=act.at, last_active_at=None, env=env,
-        limits=limits,
-        # A name is an address: what was sent to an earlier member of that name waits for this one.
-        unread=len(act.rows.messages.undelivered(name)),
+        permissions=permissions, status="active", unread=0, session=None, joined_at=act.at, last_active_at=None,
+        env=env, limits=limits,
     )  # fmt: skip
     act.rows.team.add_member(member)
     act.event("member.spawned", name=name, session_key=key, agent=agent)

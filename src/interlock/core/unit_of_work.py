@@ -29,6 +29,7 @@ from interlock.model.team import ActingMember, Member
 from interlock.processes import ancestry
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
+from interlock.storage.history import Written
 from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import Notifier
 
@@ -399,6 +400,7 @@ class Workspace:
                     origin.must_be(self.name, act.name)
                 yield act
                 head = act.head or rows.start.head
+                written = Written(rows.start.head, rows.start.at, rows.events.written)
                 mirrored = act.settings.get("mirror")
                 kept = keyed is not None and keyed.keep(act)
         except Forbidden as error:
@@ -408,7 +410,7 @@ class Workspace:
         if keyed is not None and kept:
             keyed.kept(self)
         # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
-        act.warnings = self._mirrored(head, just_now=bool(act.head)) if mirrored else []
+        act.warnings = self._mirrored(head, written) if mirrored else []
         if act.topics:
             self.notifier.notify(self.name, act.topics)
 
@@ -438,8 +440,8 @@ class Workspace:
                 head = act.head or head
         return self._mirrored(head) if mirrored else []
 
-    def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:
-        warnings, edited = self.mirror.catch_up(head, just_now=just_now)
+    def _mirrored(self, head: int, written: Written | None = None) -> list[str]:
+        warnings, edited = self.mirror.catch_up(head, written)
         if RESTORED in warnings or edited:
             self._record(edited, head if RESTORED in warnings else None)
         return warnings
@@ -466,7 +468,7 @@ class Workspace:
                     head = rows.events.append("mirror.conflict", SYSTEM, file.task_id, at, kept)
                 if restored is not None:
                     head = rows.events.append("ledger.restored", SYSTEM, None, at, {"head": restored})
-            self.mirror.catch_up(head, just_now=True)
+            self.mirror.catch_up(head)
         self.notifier.notify(self.name, {"events"})
 
     def settings(self, rows: Rows) -> Settings:

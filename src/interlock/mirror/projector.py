@@ -30,6 +30,7 @@ from interlock.mirror.position import LOCK, POSITION, Position
 from interlock.model.task import STATES
 from interlock.settings import Settings
 from interlock.storage.files import Tree
+from interlock.storage.history import RawEvent, Written
 from interlock.storage.ledger import Ledger, Rows
 
 PENDING = "mirror_pending"
@@ -48,6 +49,8 @@ _RUN_EVENTS = frozenset(
     "run.parked verify.finished".split()
 )
 _REWRITING = frozenset({"message.delivered", "message.requeued"})
+_SHOWN = ("message.", "member.", "team.", "ledger.")
+"""What the types of events begin with that concern files and are of no task."""
 
 
 class Mirror:
@@ -68,11 +71,11 @@ class Mirror:
         except (OSError, InterlockError):
             return False
 
-    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[mirror.writer.EditedFile]]:
+    def catch_up(self, head: int, written: Written | None = None) -> tuple[list[str], list[mirror.writer.EditedFile]]:
         """Bring the files up to the event `head`.
 
         Args:
-            just_now: the caller has just committed it, so nobody will have been here before.
+            written: what the caller has just committed, if anything: nobody will have been here before.
 
         Returns:
             Warnings, and the edited files that were moved aside. The warnings are `mirror_pending` where not everything
@@ -82,12 +85,12 @@ class Mirror:
         edited: list[mirror.writer.EditedFile] = []
         try:
             with Tree(self.directory) as tree:
-                if not just_now and _covered(tree, head) and self._stands(tree, head):
+                if not (written and written.events) and _covered(tree, head) and self._stands(tree, head):
                     return [], []
                 with self._locked(tree, PATIENCE, head) as locked:
                     if not locked:
                         return [] if _covered(tree, head) else [PENDING], []
-                    position = self._drain(tree, edited)
+                    position = self._drain(tree, edited, written)
                     restored = position is None
                     owed = (position or self._rebuild(tree, edited)).owed
                     return [RESTORED] * restored + [PENDING] * bool(owed), edited
@@ -156,11 +159,15 @@ class Mirror:
         with self._ledger.snapshot() as rows:
             return _events_since(rows, position) is not None
 
-    def _drain(self, tree: Tree, edited: list[mirror.writer.EditedFile]) -> Position | None:
+    def _drain(self, tree: Tree, edited: list[mirror.writer.EditedFile], written: Written | None) -> Position | None:
         """Write what changed since the position; None where the ledger does not have what the files show."""
         position = _position(tree)
         if position is None:
             return self._rebuild(tree, edited)
+        if written is not None and _follows(written, position) and _shown_nowhere(written.events):
+            position.seq, *_, position.at = written.events[-1]
+            tree.overwrite(POSITION, position.as_bytes())
+            return position
         writer = mirror.writer.Writer(tree, self.directory, self._clock, position, edited)
         while True:
             # Also where others have been here since the caller's commit: it may be that the files are of another past.
@@ -272,7 +279,17 @@ class Work:
         position.seq, position.at = self.head, self.at
 
 
-def _events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | None, str, str]] | None:
+def _follows(written: Written, position: Position) -> bool:
+    """Whether the files show everything but what was written, and owe nothing."""
+    return bool(written.events) and (position.seq, position.at) == (written.head, written.at) and not position.owed
+
+
+def _shown_nowhere(events: Iterable[RawEvent]) -> bool:
+    """Whether none of them, such as that a session began, changes a file."""
+    return all(task is None and not type.startswith(_SHOWN) for _, type, task, *_ in events)
+
+
+def _events_since(rows: Rows, position: Position) -> list[RawEvent] | None:
     """The events after the one that the position stands at; None where that is not in the ledger, because an older
     state of the ledger was put back."""
     if position.seq == 0:

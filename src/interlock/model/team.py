@@ -81,6 +81,34 @@ class LedgerStart(NamedTuple):
     workdir: str | None
 
 
+class Outstanding(NamedTuple):
+    """Of which kinds there is anything that a scheduler may have to see to, and after what time there will be.
+
+    Attributes:
+        requests: shutdown requests that are open.
+        questions: open ones.
+        by_hand: open runs that no runner drives.
+        driven: open runs that one does.
+        lapsed: open runs whose lease has ended.
+        review: tasks in review.
+        verifying: tasks in review whose check is under way.
+        merging: tasks in review whose branch is to be merged.
+        kept: living sessions that runners hold.
+        ready_after: when the next ready task may be claimed of those that wait for a time.
+    """
+
+    requests: bool
+    questions: bool
+    by_hand: bool
+    driven: bool
+    lapsed: bool
+    review: bool
+    verifying: bool
+    merging: bool
+    kept: bool
+    ready_after: str | None
+
+
 class ActingMember(NamedTuple):
     """A member that acts, as it was found."""
 

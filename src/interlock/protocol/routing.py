@@ -22,6 +22,7 @@ from interlock.protocol.handlers import (
     handle_status,
 )
 from interlock.protocol.message import HandlerResult, IncomingMessage, ParsedMessage, ProtocolAnswer
+from interlock.storage.ledger import Rows
 
 Handler = Callable[[UnitOfWork, IncomingMessage], HandlerResult]
 
@@ -90,13 +91,17 @@ def missing_file(workspace: Workspace, task_id: str, reference: str | None) -> s
     if not reference:
         return None
     with workspace.ledger.snapshot() as rows:
-        workdir = rows.team.get().workdir
-        task = rows.tasks.get(task_id)
-    if task is None:
+        return missing_within(rows, workspace.directory, task_id, reference)
+
+
+def missing_within(rows: Rows, directory: str, task_id: str, reference: str | None) -> str | None:
+    """The same at one moment of the team whose own `directory` that is."""
+    task = rows.tasks.get(task_id) if reference else None
+    if task is None or not reference:
         return None
-    companion = os.path.join(workspace.directory, "tasks", task.state, task.id)
+    companion = os.path.join(directory, "tasks", task.state, task.id)
     own = (task.worktree or {}).get("directory")
-    return missing_summary([root for root in (own or workdir, companion) if root], reference)
+    return missing_summary([root for root in (own or rows.team.get().workdir, companion) if root], reference)
 
 
 def missing_summary(roots: list[str], reference: str) -> str | None:

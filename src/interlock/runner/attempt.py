@@ -69,6 +69,8 @@ class TaskAttempt:
         self._in_turn = False
         self._own_work: anyio.CancelScope | None = None
         """The setup or the check that runs beside the agent's session."""
+        self._checked_here: Task | None = None
+        """The task after a check that was carried out here, the last one."""
         self._halted = False
         self._interrupted = False
 
@@ -122,7 +124,8 @@ class TaskAttempt:
                 await session.close()
             if self._messages is not None:
                 await self._messages.all_heard()
-            await in_thread(self._end_orphaned_check)
+            if self._checked_here is None or self._checked_here.state == "in-progress":
+                await in_thread(self._end_orphaned_check)
             if failure is not None:
                 run.say(f"this run failed: {failure}" if counts else failure)
                 with suppress(Conflict):
@@ -167,7 +170,7 @@ class TaskAttempt:
             current = await in_thread(settled)
             if current is None or current.verifying is None:
                 return
-            checked = await self._verify(current)
+            self._checked_here = checked = await self._verify(current)
             if checked is None or checked.state != "in-progress" or self._stopped:
                 return
             run.say(f"its check failed, round {checked.rounds}")
@@ -217,7 +220,8 @@ class TaskAttempt:
 
         async def place(group: TaskGroup) -> str:
             token = session_token(str(self._run.caller.session))
-            own = await workspace_allocation.place(self._workspace, self._task, token, self._checked)
+            how = self._run.context.isolation
+            own = await workspace_allocation.place(self._workspace, how, self._task, token, self._checked)
             return own or self._run.workdir
 
         placed = False
@@ -288,7 +292,7 @@ class TaskAttempt:
             return run is not None and excess(rows, self._task, run, self._workspace.settings(rows), now) is not None
 
     def _write_usage(self, closes: bool = False) -> None:
-        if not self._run.meter.spent and not closes:
+        if not self._run.meter.spent and not (closes and self._run.member.agent != "shell"):
             return
         with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
@@ -319,11 +323,6 @@ class TaskAttempt:
     def _note_session(self) -> None:
         """Write down by which process the run can be ended, and by which id its agent's own session can be resumed."""
         process, session = self._session.process, self._session.agent_session
-        with self._workspace.ledger.snapshot() as rows:
-            known = rows.runs.get(self._task.id, self._task.run)
-        noted = known is not None and (self._run.member.agent == "shell" or known.unmetered > 0)
-        if known is None or (noted and process in (None, known.process) and session in (None, known.agent_session)):
-            return
         with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is None:
@@ -331,7 +330,7 @@ class TaskAttempt:
             if process is not None and run.process != process:
                 act.rows.runs.update(run, process=process)
                 act.event("run.started", self._task.id, run=run.id, process=ref.without_token(process))
-            if session is not None:
+            if session is not None and run.agent_session != session:
                 act.rows.runs.update(run, agent_session=session)
             if self._run.member.agent != "shell" and not run.unmetered:
                 act.rows.runs.update(run, unmetered=1)  # until its account is closed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ import anyio.to_thread
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
-from interlock.gitwork.isolation import isolation_of, trees
+from interlock.gitwork.isolation import Isolation, trees
 from interlock.model.names import SYSTEM
 
 INTERVAL = 5.0
@@ -38,9 +39,11 @@ Seen = dict[str, str]
 
 
 class CheckoutWatch:
-    """Looks at the places of one team, and writes down what changed while a run was at work."""
+    """Looks at the places of one team, and writes down what changed while a run was at work. `isolation` says how the
+    team has its worktrees now."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, isolation: Callable[[], Isolation]) -> None:
+        self._isolation = isolation
         self.on = True
         """Whether there was anything to watch when it looked last: the team works in worktrees."""
         self._workspace = workspace
@@ -61,12 +64,12 @@ class CheckoutWatch:
     def look(self) -> None:
         """Look once. What cannot be looked at now is left for the next time."""
         workspace = self._workspace
+        how = self._isolation()
+        self.on = how.on
+        if not how.on:
+            return
         try:
             with workspace.ledger.snapshot() as rows:
-                how = isolation_of(rows, workspace.settings(rows))
-                self.on = how.on
-                if not how.on:
-                    return
                 runs = {run.id: run.task_id for run in rows.runs.open()}
                 resting = {  # path to task of the worktrees in which nobody is at work, and was not a moment ago
                     str((task.worktree or {})["path"]): task.id

@@ -38,8 +38,9 @@ from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
 from interlock.model.text import moment, plain
 from interlock.processes import ref
-from interlock.protocol.dropped import adopt, apply_recorded
+from interlock.protocol.dropped import adopt, apply_within, unapplied
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
+from interlock.protocol.routing import missing_within
 from interlock.runner.executor import Result
 from interlock.runner.stdout_messages import without_messages
 
@@ -103,8 +104,9 @@ def settle(
     """
     if result.status not in GIVEN_BACK:
         adopt(workspace, task.id)
-        apply_recorded(workspace, caller, task.id, task.run, verifier=verifier)
     with workspace.act(caller) as act:
+        if result.status not in GIVEN_BACK:
+            _apply_recorded(act, workspace.directory, task, verifier)
         current = find(act.rows, task.id)
         if task.state == "review":
             _settle_review(act, current, task.run, result)
@@ -125,6 +127,14 @@ def settle(
             ours = current.verifying is not None and current.verifying.get("process") == verifier
             return current if ours else None
         return _settle_work(act, current, result, verifier=verifier, talks=talks, tree=tree)
+
+
+def _apply_recorded(act: UnitOfWork, directory: str, task: Task, verifier: str) -> None:
+    """Apply what the run has put down of its end, if anything."""
+    run = _run_of(act, task)
+    if run is not None and unapplied(run):
+        missing = missing_within(act.rows, directory, task.id, (run.result or {}).get("summaryRef"))
+        apply_within(act, task.id, task.run, missing=missing, verifier=verifier)
 
 
 def _settle_work(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from interlock.agents.session import Update
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import HumanWait
+from interlock.gitwork.isolation import Isolation
 from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -61,8 +62,8 @@ class RunnerContext:
 
     `home` is passed to agents, so that they find the same ledger; `bin` is where they find our command; `workdir` is
     where members without a worktree of their own work; `process` is this process as the ledger names it. `wake` makes
-    the runner look again at what may start. As of its last look: `settings` are the team's, and `worker` is how the
-    ledger lists this process.
+    the runner look again at what may start. As of its last look: `settings` are the team's, `isolation` is how it has
+    its worktrees, and `worker` is how the ledger lists this process.
     """
 
     workspace: Workspace
@@ -75,6 +76,7 @@ class RunnerContext:
     on_update: Callable[[Update], None]
     wake: Callable[[], None]
     settings: Settings
+    isolation: Isolation = field(init=False)
     asks: bool = False
     """Whether, at its last look, a run had to wait for those of other teams."""
     worker: WorkerRecord | None = None

@@ -62,7 +62,7 @@ def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Per
     workspace, task, member = run.workspace, run.task, run.member
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
-        names = [*variables(rows, task, member.name), *needed]
+        names = [*variables(task, member), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
         group = rows.groups.tasks(task.group_id) if task.group_id is not None else []

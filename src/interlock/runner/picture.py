@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from interlock.core.tasks import claim
 from interlock.core.tasks import review as reviewers
+from interlock.gitwork.isolation import Isolation
+from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.worker import WorkerRecord
@@ -41,17 +43,20 @@ class TeamPicture:
         stopped: the names of those whose shutdown was granted.
         current: the tasks at work here, as they are now.
         lost: the members whose run was taken away.
+        nothing_left: whether this runner may end: nobody is at work in it, and nothing proceeds without a person.
         offers: what the members that are free may claim.
         mail: those of them whose mail deserves a turn of its own.
         later: times after which more may be ready.
     """
 
     settings: Settings
+    isolation: Isolation
     worker: WorkerRecord | None
     spent: Mapping[str, float]
     members: Mapping[str, Member]
     stopped: Collection[str]
     current: Collection[Task]
+    nothing_left: bool
     lost: Collection[str]
     offers: Mapping[str, Claimable]
     mail: Collection[str]
@@ -65,10 +70,11 @@ def driven(everybody: Iterable[Member], own: Collection[str] | None) -> dict[str
 
 
 def offers(
-    rows: Rows, free: Iterable[Member], settings: Settings, now: str, context: RunnerContext, in_review: Sequence[Task]
-) -> dict[str, Claimable]:
+    rows: Rows, free: Iterable[Member], open_runs: Sequence[Run], settings: Settings, now: str, context: RunnerContext,
+    in_review: Sequence[Task],
+) -> dict[str, Claimable]:  # fmt: skip
     """What each of the `free` members may claim now, by name."""
-    found, open_runs = {}, rows.runs.open()
+    found = {}
     for member in free:
         if not claim.is_free(member, open_runs, settings):
             continue

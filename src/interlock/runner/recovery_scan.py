@@ -22,9 +22,11 @@ A finding holds for one moment. Before acting on it, the scheduler asks again, b
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from interlock.clock import iso, seconds
@@ -32,6 +34,7 @@ from interlock.core.tasks import merge
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
+from interlock.model.team import Outstanding
 from interlock.processes import ref
 from interlock.protocol.dropped import unapplied
 from interlock.runner import merge_queue, run_processes
@@ -120,7 +123,7 @@ class RecoveryScan:
     def __init__(
         self, rows: Rows, settings: Settings, probe: LivenessProbe, now: float, awake: float = math.inf
     ) -> None:
-        self._rows = rows
+        self.rows = self._rows = rows
         self._probe = probe
         self._now = now
         self._awake = awake
@@ -130,21 +133,34 @@ class RecoveryScan:
         self._verify_timeout = float(settings.get("verify_timeout"))
         self._setup_timeout = float(settings.get("setup_timeout"))
 
+    @cached_property
+    def there(self) -> Outstanding:
+        """The kinds of which there is anything: of the others nothing is read."""
+        return self._rows.outstanding(iso(self._now))
+
     def everything(self) -> list[RecoveryFinding]:
         """All there is to act on, but for `verify`, each run once."""
-        rows, now = self._rows, iso(self._now)
+        rows, there, now = self._rows, self.there, iso(self._now)
         found: dict[str, RecoveryFinding] = {}
         others = []
-        sessions = rows.sessions.of_runners()
+        sessions = rows.sessions.of_runners() if there.kept else []
         gone = {process for process in {one[2] for one in sessions} if self._probe.alive(process) is False}
         left = (self.left_behind(member, session) for member, session, process in sessions if process in gone)
         kept = [one for one in left if one is not None]
         late = [
             RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one.id} in time")
-            for one in rows.requests.open()
+            for one in (rows.requests.open() if there.requests else ())
             if one.expires_at <= now
         ]
-        for one in (*self._runners(), *self._leases(), *self._sessions(), *kept, *late, *self._questions()):
+        by_kind = (
+            self._runners() if there.driven else (),
+            self._leases() if there.lapsed else (),
+            self._sessions() if there.by_hand else (),
+            kept,
+            late,
+            self._questions() if there.questions else (),
+        )
+        for one in itertools.chain.from_iterable(by_kind):
             if one.run is None:
                 others.append(one)
             else:
@@ -154,7 +170,7 @@ class RecoveryScan:
     def verifies(self) -> list[RecoveryFinding]:
         """The checks that nobody runs any more."""
         found = []
-        for task in self._rows.tasks.verifying():
+        for task in self._rows.tasks.verifying() if self.there.verifying else ():
             run = self._rows.runs.get(task.id, task.run)
             if run is None:
                 continue
@@ -167,7 +183,7 @@ class RecoveryScan:
     def next_merge(self) -> RecoveryFinding | None:
         """The merge that is to be taken up now: the first of the queue whose author's program has ended, unless one is
         under way."""
-        queue = self._rows.tasks.merging()
+        queue = self._rows.tasks.merging() if self.there.merging else []
         if merge.slot(queue, self.merges) is not None:
             return None
         for task in merge.in_order(queue):

@@ -193,7 +193,7 @@ def _prepared(
 ) -> WorkOffer:
     base, onto = _start(workspace, found, task)
     with workspace.ledger.snapshot() as rows:
-        settings, names = workspace.settings(rows), variables(rows, task, member.name)
+        settings, names = workspace.settings(rows), variables(task, member)
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
     branch = f"interlock-work/{workspace.name}/{task.id}.{task.run}"
     return WorkOffer(

@@ -63,6 +63,11 @@ class Remains:
     verifies: list[RecoveryFinding]
     merge: RecoveryFinding | None
 
+    @staticmethod
+    def of(scan: RecoveryScan) -> Remains:
+        """What `scan` finds."""
+        return Remains(scan.everything(), scan.verifies(), scan.next_merge())
+
 
 @dataclass(slots=True, frozen=True)
 class PollReport:
@@ -118,22 +123,18 @@ class Scheduler:
 
     def look(self) -> list[RecoveryFinding]:
         """What is to be done now, but for verifies and merges."""
-        return self.read(lambda rows: self._scan(rows).everything())
+        return self.read(RecoveryScan.everything)
 
-    def remains(self, rows: Rows) -> Remains:
-        """Everything that is to be done at this moment, for a reader of `read`."""
-        scan = self._scan(rows)
-        return Remains(scan.everything(), scan.verifies(), scan.next_merge())
-
-    def read(self, reader: Callable[[Rows], T]) -> T:
+    def read(self, reader: Callable[[RecoveryScan], T]) -> T:
         """What `reader` sees of one moment, by which heartbeats that agents have laid down are taken in."""
         workspace = self._workspace
         with workspace.look() as rows:
             self._mind_the_clock(workspace.settings(rows))
-            found, by_hand = reader(rows), rows.runs.by_hand()
+            scan = self._scan(rows)
+            found, by_hand = reader(scan), rows.runs.by_hand() if scan.there.by_hand else []
         if dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand)):
             with workspace.ledger.snapshot() as rows:
-                return reader(rows)
+                return reader(self._scan(rows))
         return found
 
     def verifies(self) -> list[RecoveryFinding]:
@@ -144,20 +145,12 @@ class Scheduler:
     def rests(self) -> bool:
         """Whether nothing can become this one's to take up before something changes in the ledger."""
         with self._workspace.ledger.snapshot() as rows:
-            return not (
-                rows.runs.open()
-                or rows.questions.open()
-                or rows.requests.open()
-                or rows.tasks.verifying()
-                or rows.tasks.merging()
-                or rows.sessions.of_runners()
-            )
+            # What waits for a review, or for its time, is no scheduler's.
+            return not any(self._scan(rows).there._replace(review=False, ready_after=None))
 
     def next_merge(self) -> RecoveryFinding | None:
         """The merge that is to be taken up now."""
         with self._workspace.ledger.snapshot() as rows:
-            if not rows.tasks.merging():
-                return None
             return self._scan(rows).next_merge()
 
     def _recheck(self, task: Task, run: Run) -> None:
@@ -258,7 +251,7 @@ class Scheduler:
         workspace = self._workspace
         with workspace.ledger.snapshot() as rows:
             self._mind_the_clock(workspace.settings(rows))
-            remains, by_hand = self.remains(rows), rows.runs.by_hand()
+            remains, by_hand = Remains.of(self._scan(rows)), rows.runs.by_hand()
         found = remains.recoveries
         ids = [*dropped.with_heartbeat(workspace.directory, by_hand), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}

@@ -33,7 +33,7 @@ from interlock.gitwork.isolation import Isolation, isolation_of
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.model.team import Member
+from interlock.model.team import Member, Outstanding
 from interlock.model.worker import FULL, WorkerRecord
 from interlock.processes import ref
 from interlock.processes.ref import alive
@@ -44,8 +44,8 @@ from interlock.runner.environment import command_directory
 from interlock.runner.executor import Executor
 from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.picture import LOST, TeamPicture, driven, offers
-from interlock.runner.recovery_scan import LivenessProbe
-from interlock.runner.scheduler import RecoveryWorker, Scheduler
+from interlock.runner.recovery_scan import LivenessProbe, RecoveryScan
+from interlock.runner.scheduler import RecoveryWorker, Remains, Scheduler
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
 from interlock.settings import Settings
@@ -118,7 +118,7 @@ class TeamRunner:
                 return settings, isolation_of(rows, settings), driven(rows.team.members(), self._config.members)
 
         self._context.settings, how, members = await anyio.to_thread.run_sync(begin)
-        self._context.workdir = how.workdir
+        self._context.isolation, self._context.workdir = how, how.workdir
         await self._update_pool(members, needed=not self._config.idle)
         await anyio.to_thread.run_sync(workspace_allocation.begin, self._workspace, how)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
@@ -160,7 +160,7 @@ class TeamRunner:
     async def _until_quiet(self) -> str:
         reason: str | None = None
         failure: Exception | None = None
-        watch = CheckoutWatch(self._workspace)
+        watch = CheckoutWatch(self._workspace, lambda: self._context.isolation)
         await anyio.to_thread.run_sync(watch.look)
         async with anyio.create_task_group() as group:
             await group.start(self._watch)
@@ -231,32 +231,37 @@ class TeamRunner:
             with anyio.move_on_after(pause):
                 await self._rouse.wait()
 
-    def _picture(self, rows: Rows) -> TeamPicture:
+    def _picture(self, scan: RecoveryScan) -> TeamPicture:
         """Everything that a turn rests on, as it is now."""
+        rows, there = scan.rows, scan.there
         settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
         busy, context = dict(self._busy), self._context
         runs = {name: rows.runs.get(task.id, task.run) for name, task in busy.items()}
         everybody = rows.team.members()
         members = driven(everybody, self._config.members)
         free = [member for name, member in members.items() if not self._pool.is_busy(name)]
-        in_review = rows.tasks.select(states=["review"])
-        offered = offers(rows, free, settings, now, context, in_review)
+        in_review = rows.tasks.select(states=["review"]) if there.review else []
+        open_runs = rows.runs.open() if there.driven and free else []
+        offered = offers(rows, free, open_runs, settings, now, context, in_review)
         readers = [self._workers[one.name] for one in free if one.name in self._workers and one.name not in offered]
         if self._config.limits:
             self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
         worker = context.worker
+        may_end = not (offered or self._config.endless or self._occupied)
         return TeamPicture(
             settings=settings,
+            isolation=isolation_of(rows, settings),
             worker=None if worker is None else rows.team.workers().get(worker.name),
             spent=rows.runs.spent(now, since=self._began) if self._config.limits else {},
             members=members,
             stopped={one.name for one in everybody if one.status == "stopped"},
             current=[task for one in busy.values() if (task := rows.tasks.get(one.id)) is not None],
+            nothing_left=may_end and self._nothing_left_in(rows, there),
             lost=[name for name, run in runs.items() if run is not None and run.outcome in LOST],
             offers=offered,
             mail=[one.member.name for one in readers if one.lasting and one.idle_mail.waits(rows)],
-            remains=self._scheduler.remains(rows),
-            later=[at for at in (rows.tasks.ready_after(now), *(one.not_before for one in in_review)) if at],
+            remains=Remains.of(scan),
+            later=[at for at in (there.ready_after, *(one.not_before for one in in_review)) if at],
         )
 
     async def _turn(self, group: TaskGroup, seen: TeamPicture) -> str | None:
@@ -264,7 +269,7 @@ class TeamRunner:
         until = self._config.until
         over = until is not None and self._workspace.clock.now() >= until
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if over else None
-        self._context.settings = seen.settings
+        self._context.settings, self._context.isolation = seen.settings, seen.isolation
         ending = ending or self._used_up(seen.spent)
         ending = ending or await self._beat(seen.worker)
         await self._end_superseded(seen)
@@ -279,8 +284,7 @@ class TeamRunner:
                 await self._dispatch(group, seen)
             self._pool.rest(group, seen.stopped, float(seen.settings.get("session_idle")))
             # Who has ended a turn while we looked around may have written to somebody whose mail we had looked at.
-            quiet = not self._occupied and not self._rouse.is_set()
-            if quiet and not self._config.endless and await self._nothing_left():
+            if seen.nothing_left and not self._occupied and not self._rouse.is_set():
                 ending = None if self._baselines.outstanding() else registration.FINISHED
         await self._looked()
         self._baselines.begin_next(group, seen.current, over=ending is not None)
@@ -370,8 +374,9 @@ class TeamRunner:
         try:
             await worker.carry_out(task, caller)
             with suppress(InterlockError):  # Otherwise it is done when it is merged.
-                ended = await anyio.to_thread.run_sync(workspace_allocation.put_away, self._workspace, task)
-                self._baselines.want(ended)
+                if task.worktree is not None or self._context.isolation.on:
+                    ended = await anyio.to_thread.run_sync(workspace_allocation.put_away, self._workspace, task)
+                    self._baselines.want(ended)
         finally:
             del self._busy[worker.member.name]
             self._wake()
@@ -430,10 +435,10 @@ class TeamRunner:
 
         return await anyio.to_thread.run_sync(look)
 
-    def _nothing_left_in(self, rows: Rows) -> bool:
+    def _nothing_left_in(self, rows: Rows, there: Outstanding | None = None) -> bool:
         members = [worker.member for worker in self._workers.values()]
         settings, now = self._workspace.settings(rows), iso(self._workspace.clock.now())
-        return nothing_left(rows, members, settings, now, self._config.only)
+        return nothing_left(rows, there or rows.outstanding(now), members, settings, now, self._config.only)
 
     def _seconds_until(self, later: Collection[str]) -> float:
         """How long to sleep at most: until a task's delay is over, or the time is up."""
@@ -478,8 +483,9 @@ class RunnerProbe(LivenessProbe):
 
 
 def nothing_left(
-    rows: Rows, members: Sequence[Member], settings: Settings, now: str, only: Collection[str] | None = None
-) -> bool:
+    rows: Rows, there: Outstanding, members: Sequence[Member], settings: Settings, now: str,
+    only: Collection[str] | None = None,
+) -> bool:  # fmt: skip
     """Whether nothing proceeds without a person: no task is ready (of those with the plan keys `only`), now or after
     its delay, that one of `members` could take and for whose labels a worker lives, and nobody is at work whose result
     could make one so. A pause ends nothing: it is lifted by a person."""
@@ -491,16 +497,17 @@ def nothing_left(
     waits = Waits(rows, settings, now) if any(task.labels for task in takeable) else None
     if any(waits is None or waits.unlabelled(task) is None for task in takeable):
         return False
-    reviews = rows.tasks.select(states=["review"])
+    reviews = rows.tasks.select(states=["review"]) if there.review else ()
     if any(reviewer_of(rows, task) in names and not rows.questions.open(task.id) for task in reviews):
         return False
-    for task in rows.tasks.merging():
+    for task in rows.tasks.merging() if there.merging else ():
         state = task.merging or {}
         if any(alive(str(state[who])) for who in ("process", "held") if state.get(who)):
             return False
-    if settings.get("unattended") and any(one.reversible and one.default is not None for one in rows.questions.open()):
+    questions = rows.questions.open() if there.questions and settings.get("unattended") else ()
+    if any(one.reversible and one.default is not None for one in questions):
         return False  # Its default will be taken.
-    return not any(_proceeds(rows, run) for run in rows.runs.open())
+    return not ((there.driven or there.by_hand) and any(_proceeds(rows, run) for run in rows.runs.open()))
 
 
 def _proceeds(rows: Rows, run: Run) -> bool:

@@ -38,6 +38,7 @@ from interlock.model import evidence
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
+from interlock.model.team import Member
 from interlock.model.text import plain
 from interlock.plan.detecting import checkout_of, elsewhere
 from interlock.processes import commands
@@ -48,7 +49,6 @@ from interlock.runner import check_files, run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import verifier
-from interlock.storage.ledger import Rows
 
 TAIL_CHARS = 4000
 BASELINE_SECONDS = 60.0
@@ -177,10 +177,9 @@ async def _run_to_its_own_end(
         await anyio.sleep(pause)
 
 
-def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
+def variables(task: Task, member: Member | None) -> tuple[str, ...]:
     """The names of the variables that programs of that member may see at that task, beyond the allow-list."""
-    found = rows.team.member(member) if member is not None else None
-    own = found.env or () if found is not None else ()
+    own = member.env or () if member is not None else ()
     return tuple(dict.fromkeys([*(task.env or ()), *own]))
 
 
@@ -202,7 +201,7 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         """Where it is run, what lay there if that is as after the last failure, and the rest for `run_check`."""
         with workspace.ledger.snapshot() as rows:
             settings, team, author = workspace.settings(rows), rows.team.get(), rows.team.member(str(task.owner))
-            names = variables(rows, task, task.owner)
+        names = variables(task, author)
         own = str((task.worktree or {}).get("directory") or "")
         place = own if own and os.path.isdir(own) else team.workdir or os.getcwd()
         # Who works by hand may have put right what lies elsewhere.
@@ -311,7 +310,7 @@ async def run_in_checkout(
     """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify. `kind` names
     its log; that of a setup ends in `setup`."""
     with workspace.ledger.snapshot() as rows:
-        names = variables(rows, task, task.owner)
+        names = variables(task, rows.team.member(str(task.owner)))
         told = for_supervisor(workspace, workspace.settings(rows))
     environment, secrets = allowed_environment(os.environ, names=names, extra=told)
     setup = kind.endswith("setup")

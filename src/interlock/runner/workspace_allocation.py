@@ -46,7 +46,7 @@ def begin(workspace: Workspace, how: Isolation) -> None:
         sweep(workspace, found)
 
 
-async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear) -> str | None:
+async def place(workspace: Workspace, how: Isolation, task: Task, token: str | None, hear: Hear) -> str | None:
     """Have the worktree that this run of `task` works in; the directory, or None where the team's own is the place.
 
     Raises:
@@ -54,7 +54,6 @@ async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear)
         AgentError: its setup failed.
         StaleRun: the task has been taken away meanwhile.
     """
-    how = await anyio.to_thread.run_sync(look, workspace)
     known = task.worktree
     if known is None and (not how.on or task.state == "review"):
         return None

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from interlock.model.event import Event, KeyedChange
 from interlock.model.json import Json
 from interlock.model.run import Artifact, Run
 
+RawEvent = tuple[int, str, str | None, str, str]
+"""(seq, type, task id, payload as JSON text, time) of an event: all the mirror needs."""
+
+
+class Written(NamedTuple):
+    """The events that a transaction has written, after the event `head` of the time `at`."""
+
+    head: int
+    at: str
+    events: Sequence[RawEvent]
+
 
 class EventRows(Protocol):
     """The team's history."""
+
+    written: list[RawEvent]
+    """What this transaction has appended."""
 
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         """Write an event and return its `seq`."""
@@ -28,8 +42,8 @@ class EventRows(Protocol):
     def latest(self, before: int | None, most: int, types: Sequence[str] = (), by: str = "") -> list[Event]:
         """The newest `most` events below `seq` `before` (None: of all), newest first; of these types or `by` one."""
 
-    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
-        """(seq, type, task id, payload as JSON text, time) after `seq`: all the mirror needs."""
+    def raw_since(self, seq: int, limit: int | None = None) -> list[RawEvent]:
+        """Those after `seq`, in order."""
 
 
 class RunRows(Protocol):

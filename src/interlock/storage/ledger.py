@@ -21,7 +21,7 @@ from interlock import model, storage
 from interlock.clock import Clock
 from interlock.model.json import Json
 from interlock.model.task import Task
-from interlock.model.team import ActingMember, LedgerStart, Member, TeamRecord
+from interlock.model.team import ActingMember, LedgerStart, Member, Outstanding, TeamRecord
 
 
 class TaskPage(NamedTuple):
@@ -498,6 +498,9 @@ class Rows(Protocol):
     def queue(self) -> QueueRows: ...
     @property
     def upkeep(self) -> storage.history.UpkeepRows: ...
+
+    def outstanding(self, now: str) -> Outstanding:
+        """What waits at the time `now` for somebody to see to it."""
 
     def set_back(self, seconds: float) -> list[str]:
         """Date what waits for a time, and open runs, that much earlier; the ids of the tasks concerned."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from interlock.core.tasks.review import reviewer_of
 from interlock.core.workers import Waits
@@ -21,23 +22,28 @@ KEPT = ("deadletter", "cancelled")
 """States in which a task's worktree stays, since what was done there is nowhere else."""
 
 
-def needs_me(rows: Rows, waits: Waits) -> list[Need]:
+def in_states(rows: Rows, counts: Mapping[str, int], states: Collection[str], **further: Any) -> list[Task]:
+    """The tasks in `states`, as `TaskRows.select` gives them; nothing is read where there are none by the `counts`."""
+    return rows.tasks.select(states=states, **further) if any(counts.get(state) for state in states) else []
+
+
+def needs_me(rows: Rows, waits: Waits, counts: Mapping[str, int]) -> list[Need]:
     """Everything that waits for a person, most pressing first.
 
     `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. One about
     ready tasks stands for all with that cause and says how many in `count`. `verb` names the team: ids are counted per
-    team, so without it a task of another team could be hit.
+    team, so without it a task of another team could be hit. `counts` are those of the tasks by state.
     """
-    people = {member.name: member for member in rows.team.members()}
-    failed = rows.tasks.select(states=["deadletter"])
+    people = waits.people
+    failed = in_states(rows, counts, ["deadletter"])
     given_up = {task.id for task in failed}
     questions = [one for one in rows.questions.open() if one.task_id not in given_up or one.kind != "escalation"]
     found = [_question(rows, one) for one in reviews_in_order(questions)]
     asked = {question.task_id for question in questions}
-    for task in rows.tasks.select(states=["review"]):
+    for task in in_states(rows, counts, ["review"]):
         if not task.under_way and task.id not in asked and reviewer_of(rows, task) is None:
             found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
-    for task in rows.tasks.select(states=WAITING):
+    for task in in_states(rows, counts, WAITING):
         if task.id not in asked:
             found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
     for task in failed:
@@ -45,8 +51,9 @@ def needs_me(rows: Rows, waits: Waits) -> list[Need]:
             need = _need("deadletter", task, first_line(task.output).rstrip(":") or "it failed", "retry")
             found.append(replace(need, cause=task.cause))
     found += _broken(rows)
-    found += [_idle(tasks, *cause) for cause, tasks in unclaimable(rows, waits).items()]
-    for task in rows.tasks.select(states=["in-progress"]):
+    if counts.get("ready"):
+        found += [_idle(tasks, *cause) for cause, tasks in unclaimable(rows, waits).items()]
+    for task in in_states(rows, counts, ["in-progress"]):
         owner = people.get(str(task.owner))
         if owner is not None and owner.role != "member":
             found.append(_need("held", task, f"{owner.name} holds it", "complete"))

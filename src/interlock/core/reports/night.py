@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from operator import attrgetter
 
 from interlock.clock import seconds
-from interlock.core.reports.needs import first_line, kept, needs_me
+from interlock.core.reports.needs import first_line, in_states, kept, needs_me
 from interlock.core.reports.waits import Reasons
 from interlock.mirror.task_view import complete
 from interlock.model import evidence
@@ -25,6 +26,7 @@ from interlock.model.report import (
 from interlock.model.run import KEPT as ARTIFACTS
 from interlock.model.run import Artifact, Run, spent_together
 from interlock.model.task import FINAL, STATES, Task
+from interlock.model.team import Member
 from interlock.model.text import named, stuck
 from interlock.model.text import programs as in_words
 from interlock.settings import Settings
@@ -57,14 +59,14 @@ def report(
     """
     reasons, counts, most = Reasons(rows, settings, now), rows.tasks.counts(), NO_LIMIT if limit is None else limit
     done, failed, cancelled, left = (
-        rows.tasks.select(states=states, before=NO_LIMIT, limit=most, ended_since=from_)[::-1]
+        in_states(rows, counts, states, before=NO_LIMIT, limit=most, ended_since=from_)[::-1]
         for states, from_ in ((["done"], since), (["deadletter"], None), (["cancelled"], None), (OPEN, None))
     )
     troubled = rows.tasks.troubled(FINE, TROUBLE, since or "", max(most, TROUBLED_LOOKED_AT))
     ids = list({task.id: None for some in (done, failed, left, troubled) for task in some if task.run})
     runs = {id: _real(some) for id, some in rows.runs.by_task(ids).items()}
     made = rows.runs.artifacts_by_task([task.id for task in done if task.worktree])
-    incidents = _incidents(rows, troubled, runs, since)
+    incidents = _incidents(rows, reasons.workers.people.values(), troubled, runs, since)
     proofs = _proofs(rows, since)
     totals = {
         "done": proofs.total(),
@@ -74,7 +76,7 @@ def report(
         "cancelled": counts.get("cancelled", 0),
     }
     found = TeamReport(
-        team, since, needs_me(rows, reasons.workers),
+        team, since, needs_me(rows, reasons.workers, counts),
         done=[_done(task, runs.get(task.id, []), made.get(task.id, []), now) for task in done],
         failed=[_failed(task, runs.get(task.id, []), now) for task in failed],
         incidents=incidents[max(0, len(incidents) - most) :],
@@ -152,11 +154,13 @@ def _failed(task: Task, runs: list[Run], now: str) -> FailedTask:
     )
 
 
-def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since: str | None) -> list[Incident]:
+def _incidents(
+    rows: Rows, people: Iterable[Member], tasks: list[Task], runs: dict[str, list[Run]], since: str | None
+) -> list[Incident]:
     """What went otherwise than well, in the order of time: runs that failed or were given up, checks that failed, and
     what agents wanted to do and were not allowed to."""
     found = []
-    asks_nobody = {member.name for member in rows.team.members() if member.agent == "shell"}
+    asks_nobody = {member.name for member in people if member.agent == "shell"}
     told = rows.events.of_tasks([task.id for task in tasks], TELLING)
     for task in tasks:
         own, events = {run.number: run for run in runs.get(task.id, ())}, told.get(task.id, [])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock import model
-from interlock.core.reports.needs import kept, needs_me
+from interlock.core.reports.needs import in_states, kept, needs_me
 from interlock.core.reports.waits import Reasons
 from interlock.core.tasks.review import under_review
 from interlock.core.teams import members
@@ -37,7 +37,8 @@ def status(
 
     `log_path` answers where the output of a run (task id, number, kind) is kept.
     """
-    held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
+    counts = rows.tasks.counts()
+    held = complete(rows, in_states(rows, counts, ["in-progress", "awaiting-response", "blocked", "review"]))
     reviews = {task.id: run.member for task in held if (run := under_review(rows, task)) is not None}
     own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
     reasons, windows = Reasons(rows, settings, now), _windows(rows)
@@ -47,7 +48,7 @@ def status(
         paused=[member.name for member in members if member.status == "paused"],
         stopped=[member.name for member in members if member.status == "stopped"],
         runner=own.runner,
-        needs_me=needs_me(rows, reasons.workers),
+        needs_me=needs_me(rows, reasons.workers, counts),
         running=[
             _running(task, reviews.get(task.id), log_path, windows.get((task.owner or "", task.session or "")))
             for task in held
@@ -67,7 +68,7 @@ def status(
             for task in rows.tasks.ready(NEXT_SHOWN, float(settings.get("ageing")))
         ],
         kept=kept(rows),
-        counts=rows.tasks.counts(),
+        counts=counts,
         spent=_spent(rows.runs.spent(now)),
         retry_at=rows.tasks.ready_after(now),
         unread={name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},

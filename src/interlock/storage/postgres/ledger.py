@@ -32,8 +32,7 @@ from interlock.storage.postgres.server import (
 )
 from interlock.storage.sql import VERSION, archive
 from interlock.storage.sql.events import Stamp
-from interlock.storage.sql.rows import START
-from interlock.storage.sql.team import ENTER
+from interlock.storage.sql.team import ENTER, START
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))"
 _LOCKED = (
@@ -156,19 +155,19 @@ class PostgresLedger:
             found: Any = connection.execute(*asked).fetchone()
         except errors.UndefinedTable as error:
             raise self._gone() from error
-        if found[5] is None:
+        schema, now, *entered = rows.begin(found)
+        if schema is None:
             raise self._gone()
-        if found[5] != VERSION:
+        if schema != VERSION:
             raise LedgerUnusable(
-                f"Another version of Interlock has changed {self.location} to schema {found[5]}; this process knows "
+                f"Another version of Interlock has changed {self.location} to schema {schema}; this process knows "
                 f"{VERSION}. Nothing was changed. End this process, and start it again with that version.",
                 path=self.location,
-                schema=found[5],
+                schema=schema,
             )
-        self.clock.tell(found[6])
-        rows.begin(found)
+        self.clock.tell(now)
         if entering is not None:
-            rows.team.asked = (entering, found[7:])
+            rows.team.asked = (entering, entered)
         return rows
 
     def _gone(self) -> TeamNotFound:

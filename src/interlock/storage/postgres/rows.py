@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +40,7 @@ class PostgresRuns(SqlRuns):
 class PostgresTeam(SqlTeam):
     """See `ledger.TeamRows`."""
 
-    asked: tuple[tuple[str, str | None], tuple[Any, ...]] | None = None
+    asked: tuple[tuple[str, str | None], Sequence[Any]] | None = None
     """Who entered with what the transaction began with, and what was answered."""
 
     def enter(self, name: str, session: str | None, at: str) -> ActingMember | None:

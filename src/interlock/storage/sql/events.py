@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock import model
+from interlock.storage.history import RawEvent
 from interlock.storage.sql.table import Aggregate, SqlConnection, Table, as_json, from_json, marks, parts
 
 Stamp = tuple[int, str, str, str]
@@ -50,13 +51,16 @@ class SqlEvents(Aggregate):
         """A transaction begins after the event `head`."""
         self.last: Stamp | None = None
         """What this transaction wrote last, by which it is recognised after a commit that failed."""
+        self.written: list[RawEvent] = []
         self._head = head
         self._new.clear()
 
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         self._head += 1
         self.last = (self._head, type, at, actor)
-        self._new += (*self.last, task_id, as_json(payload))
+        text = as_json(payload)
+        self.written.append((self._head, type, task_id, text, at))
+        self._new += (*self.last, task_id, text)
         if len(self._new) >= AT_ONCE * COLUMNS:
             self.flush()
         return self._head
@@ -93,7 +97,7 @@ class SqlEvents(Aggregate):
             f"seq < ? {which} {who} ORDER BY seq DESC LIMIT ?", below, *types, *([by] if by else []), most
         )
 
-    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
+    def raw_since(self, seq: int, limit: int | None = None) -> list[RawEvent]:
         self.flush()
         return self._rows(
             "SELECT seq, type, task_id, payload, at FROM events WHERE seq > ? ORDER BY seq LIMIT ?",

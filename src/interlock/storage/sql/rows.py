@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from interlock.model.team import LedgerStart, Member, TeamRecord
+from interlock.model.team import LedgerStart, Member, Outstanding, TeamRecord
 from interlock.storage import sql
 from interlock.storage.sql.events import SqlEvents, SqlUpkeep
-from interlock.storage.sql.table import SqlConnection, from_json
-from interlock.storage.sql.tasks import SqlGraph, SqlGroups, SqlTasks
-from interlock.storage.sql.team import SqlSessions, SqlTeam
+from interlock.storage.sql.runs import BY_HAND, DRIVEN, LAPSED
+from interlock.storage.sql.table import SqlConnection
+from interlock.storage.sql.tasks import MERGING, VERIFYING, WAITING, SqlGraph, SqlGroups, SqlTasks
+from interlock.storage.sql.team import KEPT, SqlSessions, SqlTeam
 
 _EARLIER = (
     "UPDATE tasks SET not_before = {not_before}, verifying = {verifying}, merging = {merging} "
@@ -25,9 +27,21 @@ _EARLIER = (
     "UPDATE requests SET expires_at = {expires_at} WHERE state = 'open' RETURNING NULL",
 )
 """What `set_back` dates earlier: the column in braces, or the `at` in it."""
-START = (
-    "SELECT team.name, settings, workdir, seq, at, {} FROM team LEFT JOIN events ON seq = (SELECT max(seq) FROM events)"
+_OUTSTANDING = ", ".join(
+    f"EXISTS (SELECT 1 FROM {table} WHERE {which})"
+    for table, which in (
+        ("requests", "state = 'open'"),
+        ("questions", "state = 'open'"),
+        ("runs", BY_HAND),
+        ("runs", DRIVEN),
+        ("runs", LAPSED),
+        ("tasks", "state = 'review'"),
+        ("tasks", VERIFYING),
+        ("tasks", MERGING),
+        ("sessions", KEPT),
+    )
 )
+"""The fields of `Outstanding`, but for the last."""
 
 
 class SqlRows:
@@ -59,11 +73,11 @@ class SqlRows:
         self.events.append("member.spawned", lead.name, None, at, spawned)
         self.events.flush()
 
-    def begin(self, found: tuple[Any, ...]) -> None:
-        """A transaction or snapshot begins with what `START` found."""
-        team, settings, workdir, head, at, *_ = found
-        self.start = LedgerStart(head or 0, at or "", team, from_json(settings) if settings != "{}" else {}, workdir)
+    def begin(self, found: Sequence[Any]) -> Sequence[Any]:
+        """A transaction or snapshot begins with what `START` found; what else was asked is answered."""
+        self.start, others = self.team.begin(found)
         self.events.begin(self.start.head)
+        return others
 
     @cached_property
     def runs(self) -> sql.runs.SqlRuns:
@@ -96,6 +110,10 @@ class SqlRows:
     @cached_property
     def upkeep(self) -> SqlUpkeep:
         return SqlUpkeep(self.connection)
+
+    def outstanding(self, now: str) -> Outstanding:
+        *kinds, later = self.connection.execute(f"SELECT {_OUTSTANDING}, ({WAITING})", (now, now)).fetchone()
+        return Outstanding._make((*map(bool, kinds), later))
 
     def set_back(self, seconds: float) -> list[str]:
         concerned: set[str | None] = set()

@@ -9,6 +9,13 @@ from interlock.model.json import Json
 from interlock.model.run import Artifact, Handoff, Run
 from interlock.storage.sql.table import JSON, Table, marks, parts
 
+BY_HAND = "ended_at IS NULL AND runner IS NULL"
+DRIVEN = "ended_at IS NULL AND runner IS NOT NULL"
+LAPSED = (
+    "ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND EXISTS (SELECT 1 FROM tasks t WHERE "
+    "t.id = runs.task_id AND t.run = runs.number AND t.state IN ('in-progress', 'review') "
+    "AND t.verifying IS NULL)"
+)
 _IN_PROGRESS = (
     "EXISTS (SELECT 1 FROM tasks t WHERE t.id = runs.task_id AND t.run = runs.number AND t.state = 'in-progress')"
 )
@@ -80,24 +87,19 @@ class SqlRuns(Table[Run]):
 
     def open_count(self) -> int:
         found = self._row(
-            "SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+            f"SELECT count(*) FROM runs WHERE {DRIVEN} AND NOT EXISTS (SELECT 1 FROM "
             "tasks t WHERE t.id = runs.task_id AND t.state IN ('awaiting-response', 'blocked'))"
         )
         return int(found[0])
 
     def lapsed(self, now: str) -> list[Run]:
-        return self._select(
-            "ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND EXISTS (SELECT 1 FROM tasks t WHERE "
-            "t.id = runs.task_id AND t.run = runs.number AND t.state IN ('in-progress', 'review') "
-            "AND t.verifying IS NULL) ORDER BY expires_at",
-            now,
-        )
+        return self._select(f"{LAPSED} ORDER BY expires_at", now)
 
     def runners(self) -> list[str]:
         # One step through the index for each runner, however many runs it has.
         return self._firsts(
             "WITH RECURSIVE each (runner) AS ("
-            "SELECT min(runner) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL UNION ALL "
+            f"SELECT min(runner) FROM runs WHERE {DRIVEN} UNION ALL "
             "SELECT (SELECT min(r.runner) FROM runs r WHERE r.ended_at IS NULL AND r.runner > each.runner) "
             "FROM each WHERE each.runner IS NOT NULL) SELECT runner FROM each WHERE runner IS NOT NULL"
         )
@@ -154,19 +156,19 @@ class SqlRuns(Table[Run]):
     def joined(self) -> list[tuple[str, str, str, str | None]]:
         return self._rows(
             "SELECT s.member, s.id, s.process, coalesce(s.gone_at, s.ended_at) FROM "
-            "(SELECT DISTINCT member, session FROM runs WHERE ended_at IS NULL AND runner IS NULL) r "
+            f"(SELECT DISTINCT member, session FROM runs WHERE {BY_HAND}) r "
             "JOIN sessions s ON s.member = r.member AND s.id = r.session WHERE s.process IS NOT NULL"
         )
 
     def of_member_session(self, member: str, session: str) -> list[Run]:
         return self._select(
-            f"ended_at IS NULL AND runner IS NULL AND member = ? AND session = ? AND {_IN_PROGRESS} ORDER BY task_id",
+            f"{BY_HAND} AND member = ? AND session = ? AND {_IN_PROGRESS} ORDER BY task_id",
             member,
             session,
         )
 
     def by_hand(self) -> list[str]:
-        return self._firsts("SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL")
+        return self._firsts(f"SELECT task_id FROM runs WHERE {BY_HAND}")
 
     def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
         self.connection.execute("DELETE FROM artifacts WHERE task_id=? AND run=?", (task_id, number))

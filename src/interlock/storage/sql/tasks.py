@@ -25,6 +25,10 @@ _BESIDE = (
 _STAYS, _MERGED, _DELIVERED = (  # Each a text, where it is known.
     f"replace(worktree, '\"{name}\": \"', '') <> worktree" for name in ("stays", "merged", "delivered")
 )
+VERIFYING = "verifying IS NOT NULL AND state = 'review'"
+MERGING = "merging IS NOT NULL AND state = 'review'"
+WAITING = "SELECT min(not_before) FROM tasks WHERE state = 'ready' AND not_before IS NOT NULL AND not_before > ?"
+"""When the next task is ready of those that wait for a time after this one."""
 _EDGES = "FROM edges e JOIN tasks b ON b.id = e.blocker JOIN tasks d ON d.id = e.blocked"
 _GROUPS = (
     "SELECT g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts "
@@ -272,18 +276,17 @@ class SqlTasks(Table[Task]):
         return self._select(f"state='ready' ORDER BY {self._turn}, n LIMIT ?", _days(ageing), limit)
 
     def ready_after(self, now: str) -> str | None:
-        where = "state='ready' AND not_before IS NOT NULL AND not_before>?"
-        found: str | None = self._row(f"SELECT min(not_before) FROM tasks WHERE {where}", now)[0]
+        found: str | None = self._row(WAITING, now)[0]
         return found
 
     def owned(self, member: str) -> list[Task]:
         return self._select(f"owner=? AND owner IS NOT NULL AND state NOT IN ({_NOT_OWNED}) ORDER BY n", member)
 
     def verifying(self) -> list[Task]:
-        return self._select("verifying IS NOT NULL AND state = 'review' ORDER BY n")
+        return self._select(f"{VERIFYING} ORDER BY n")
 
     def merging(self) -> list[Task]:
-        return self._select("merging IS NOT NULL AND state = 'review' ORDER BY n")
+        return self._select(f"{MERGING} ORDER BY n")
 
     def worktrees(self) -> list[Task]:
         return self._select("worktree IS NOT NULL ORDER BY n")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from interlock import model
-from interlock.model.team import ActingMember, Member, TeamRecord
+from interlock.model.team import ActingMember, LedgerStart, Member, TeamRecord
 from interlock.storage.sql import delivery
-from interlock.storage.sql.table import JSON, Aggregate, Table, as_json, from_json
+from interlock.storage.sql.table import JSON, Aggregate, SqlConnection, Table, as_json, from_json
 
-_TEAM = (
-    "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, "
-    "runner, landed"
+_TEAM = tuple(
+    "id name lead_session_key status workdir settings created_at updated_at day day_count open_tasks runner "
+    "landed".split()
 )
+START = (
+    f"SELECT {', '.join(f'team.{name}' for name in _TEAM)}, seq, at, {{}} "
+    "FROM team LEFT JOIN events ON seq = (SELECT max(seq) FROM events)"
+)
+"""What every transaction and snapshot begins with: the team's row, the newest event, and what else is asked."""
+KEPT = "ended_at IS NULL AND gone_at IS NULL AND process IS NOT NULL AND id LIKE 'run:%'"
+"""Living sessions that runners hold."""
 ENTER = (
     "UPDATE members SET last_active_at = ?3, session = coalesce(?2, 'cli:' || name) "
     "WHERE name = ?1 OR session_key = ?1 RETURNING name, role, status, agent, "
@@ -37,8 +45,19 @@ class SqlTeam(Table[Member]):
         *head, env, limits = values
         return Member(*(*head, None, env, limits))
 
+    def __init__(self, connection: SqlConnection) -> None:
+        super().__init__(connection)
+        self._unchanged: Sequence[Any] | None = None
+
+    def begin(self, found: Sequence[Any]) -> tuple[LedgerStart, Sequence[Any]]:
+        """A transaction or snapshot begins with what `START` found; that, and what else was asked."""
+        self._unchanged = row = found[: len(_TEAM)]
+        head, at, *others = found[len(_TEAM) :]
+        settings = from_json(row[5]) if row[5] != "{}" else {}
+        return LedgerStart(head or 0, at or "", row[1], settings, row[4]), others
+
     def get(self) -> TeamRecord:
-        row = list(self._row(f"SELECT {_TEAM} FROM team"))
+        row = list(self._unchanged or self._row(f"SELECT {', '.join(_TEAM)} FROM team"))
         row[5] = from_json(row[5])
         return TeamRecord(*row)
 
@@ -54,12 +73,14 @@ class SqlTeam(Table[Member]):
     def update(self, team: TeamRecord, **changes: Any) -> None:
         encoded = {name: as_json(value) if name == "settings" else value for name, value in changes.items()}
         assignments = ", ".join(f"{name}=?" for name in encoded)
+        self._unchanged = None
         self.connection.execute(f"UPDATE team SET {assignments}", tuple(encoded.values()))
         for name, value in changes.items():
             setattr(team, name, value)
 
     def number_task(self, day: str) -> tuple[int, int]:
         # On another day than last time, what is there already counts: a clock that was set back comes to a day again.
+        self._unchanged = None
         counted = "SELECT count(*) FROM tasks WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.'"
         found: tuple[int, int] = self._row(
             "UPDATE team SET open_tasks = open_tasks + 1, day = ?1, "
@@ -69,6 +90,7 @@ class SqlTeam(Table[Member]):
         return found
 
     def count_open(self, change: int) -> None:
+        self._unchanged = None
         self.connection.execute("UPDATE team SET open_tasks = open_tasks + ?", (change,))
 
     def add_member(self, member: Member) -> None:
@@ -190,8 +212,7 @@ class SqlSessions(Aggregate):
         return self._rows(f"SELECT id, process FROM sessions WHERE {where}", member)
 
     def of_runners(self) -> list[tuple[str, str, str]]:
-        where = "ended_at IS NULL AND gone_at IS NULL AND process IS NOT NULL AND id LIKE 'run:%' ORDER BY member, id"
-        return self._rows(f"SELECT member, id, process FROM sessions WHERE {where}")
+        return self._rows(f"SELECT member, id, process FROM sessions WHERE {KEPT} ORDER BY member, id")
 
     def get(self, member: str, session: str) -> tuple[str | None, str | None] | None:
         found: tuple[str | None, str | None] | None = self._row(

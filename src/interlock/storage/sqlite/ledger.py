@@ -19,8 +19,8 @@ from interlock.settings import Settings
 from interlock.storage import sql
 from interlock.storage.ledger import Rows
 from interlock.storage.sql.events import Stamp
-from interlock.storage.sql.rows import START as BEGINNING
 from interlock.storage.sql.rows import SqlRows
+from interlock.storage.sql.team import START as BEGINNING
 from interlock.storage.sqlite.connection import (
     TRANSLATED,
     busy,
@@ -96,9 +96,8 @@ class SqliteLedger:
         try:
             # A team is deleted by a rename in its last transaction, so that the place of the file tells it.
             self._check_still_there()
-            found = rows.connection.execute(START).fetchone()
-            self._check_schema(found[-1])
-            rows.begin(found)
+            (schema,) = rows.begin(rows.connection.execute(START).fetchone())
+            self._check_schema(schema)
             yield rows
             rows.events.flush()
         except BaseException as error:

@@ -252,7 +252,7 @@ class Lines(LineView):
         self._room = room
         self._subjects: dict[str | None, str] = {None: ""}
         self._notices: SimpleQueue[str] = SimpleQueue()
-        _, self._since = team.events(0)
+        self._since = team.head()
 
     def heard(self, update: Update) -> None:
         """Keep what concerns the run as a whole until the events before it are printed."""

@@ -121,7 +121,7 @@ def run_staged(
     if staged.time_limit is not None:
         until = min(time.time() + staged.time_limit, until or float("inf"))
     began = next((one.at for one in team.latest(limit=1)), None) if stories else None
-    answered = False
+    answered, worked_on = False, set[str]()
     with call.home.notices(team.name), call.home.telemetry(team.name):  # people who look elsewhere
         while True:
             reason = drive(
@@ -130,6 +130,7 @@ def run_staged(
                 parallel=parallel or staged.parallel,
                 until=until,
                 take_over=take_over,
+                hear=lambda update: worked_on.add(update.task_id),
                 limits=staged.limits,
                 only=staged.only,
             )
@@ -139,9 +140,8 @@ def run_staged(
     if stories:
         call.home.settle_stories(team.name)
     # Whoever answered here has done something: the runner that looked once more and found nothing says nothing of it.
-    return finish(
-        call, team, reason, planned=stories, only=staged.only, path=None if answered else path, since=began
-    )  # fmt: skip
+    path = None if answered or worked_on - {""} else path
+    return finish(call, team, reason, planned=stories, only=staged.only, path=path, since=began)
 
 
 def _refused_unattended(team: Team) -> Iterator[str]:
