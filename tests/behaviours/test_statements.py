@@ -60,6 +60,20 @@ def test_a_verb_is_one_transaction_and_at_most_one_look(tmp_path: Path, statemen
     home.close()
 
 
+def test_what_no_file_shows_is_written_without_a_look_at_the_ledger(tmp_path: Path, statements: list[str]) -> None:
+    home = interlock.connect(str(tmp_path))
+    team = home.create_team("alpha")
+    team.spawn("bob")
+    statements.clear()
+    team.acting("bob", session="s1").read()
+    assert [one.type for one in team.events()[0]][-1] == "session.began"
+    assert [one for one in statements if one.startswith("BEGIN")] == ["BEGIN IMMEDIATE", "BEGIN"], (
+        "the events' own look"
+    )
+    assert home.workspace("alpha").mirror.position() == team.head() and not team.doctor().findings
+    home.close()
+
+
 def test_pictures_of_a_team_ask_as_many_statements_of_many_finished_tasks_as_of_few(
     tmp_path: Path, statements: list[str]
 ) -> None:
@@ -127,7 +141,7 @@ def test_a_claim_asks_five_statements_of_a_transaction(tmp_path: Path, statement
     home.close()
     begun, *asked = statements[: statements.index("COMMIT")]
     # On a database server, what every transaction begins with goes with its lock, and the writes with the last read.
-    assert begun == "BEGIN IMMEDIATE" and asked.pop(0).startswith("SELECT team.name")
+    assert begun == "BEGIN IMMEDIATE" and asked.pop(0).startswith("SELECT team.")
     assert [one.split()[0] for one in asked] == ["UPDATE", "SELECT", "UPDATE", "INSERT", "INSERT"]
 
 

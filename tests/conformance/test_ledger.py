@@ -20,7 +20,7 @@ from interlock.model.message import Message
 from interlock.model.question import Question, StopRequest
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.model.team import ActingMember, Member, TeamRecord
+from interlock.model.team import ActingMember, Member, Outstanding, TeamRecord
 from interlock.model.views import BoardFilter
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
@@ -371,6 +371,16 @@ class TestTeam:
             seq = rows.events.append("team.updated", "lead", None, AT, {})
         with ledger.transaction() as rows:
             assert (rows.start.head, rows.start.settings, rows.start.workdir) == (seq, {}, "/w")
+
+    def test_the_team_is_read_as_it_is_at_this_point_of_a_transaction(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            begun, handed_out = rows.team.get(), rows.team.get()
+            handed_out.settings["retries"] = 9
+            assert rows.team.get() == begun, "what was handed out is nobody else's"
+            rows.team.number_task("2026-11-21")
+            assert (rows.team.get().open_tasks, rows.team.get().day_count) == (1, 1)
+        with ledger.snapshot() as rows:
+            assert rows.team.get() == replace(begun, open_tasks=1, day="2026-11-21", day_count=1)
 
     def test_a_member_enters_by_name_or_key_in_a_session(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -927,6 +937,57 @@ class TestMessages:
             assert found() == ["1", "2", "3"] and found(limit=2) == ["2", "3"] and found(limit=0) == []
             assert found(member="bob") == ["1", "3"] and found(before=sent[2].n) == ["1", "2"]
             assert found(request_id="r") == ["3"]
+
+
+class TestOutstanding:
+    """What one look tells of all that somebody may have to see to."""
+
+    def test_of_a_new_team_there_is_nothing(self, ledger: Ledger) -> None:
+        with ledger.snapshot() as rows:
+            assert not any(rows.outstanding(AT))
+
+    @pytest.mark.parametrize("kind", [*Outstanding._fields])
+    def test_each_kind_is_told_by_itself(self, ledger: Ledger, kind: str) -> None:
+        later = AT.replace("03:", "04:")
+        with ledger.transaction() as rows:
+            match kind:
+                case "requests":
+                    rows.requests.insert(StopRequest("r1", "bob", "lead", ["bob"], {}, None, "open", AT, AT))
+                case "questions":
+                    rows.questions.insert(
+                        Question("Q", "T1", "review", "?", [], None, "", AT, "ada", True, "open", None, None, None)
+                    )
+                case "by_hand" | "driven":
+                    rows.runs.begin(run("T1", 1, runner="r" if kind == "driven" else None))
+                    rows.runs.begin(run("T1", 2, runner=None if kind == "driven" else "r", ended_at=AT))
+                case "lapsed":
+                    rows.tasks.insert(held := task("001", state="in-progress", owner="bob", run=1))
+                    rows.runs.begin(run(held.id, 1, expires_at=AT))
+                case "review" | "verifying" | "merging":
+                    rows.tasks.insert(task("001", state="review", **({} if kind == "review" else {kind: {"at": AT}})))
+                    rows.tasks.insert(task("002", state="done", verifying={"at": AT}, merging={"at": AT}))
+                case "kept":
+                    rows.sessions.begin("bob", "run:1", AT, "process")
+                    rows.sessions.begin("bob", "cli:1", AT, "process")
+                    rows.sessions.begin("bob", "run:2", AT, None)
+                case "ready_after":
+                    rows.tasks.insert(task("001", not_before=later))
+                    rows.tasks.insert(task("002", not_before=AT))
+            found = rows.outstanding(AT)
+        beside = {"lapsed": {"by_hand"}, "verifying": {"review"}, "merging": {"review"}}.get(kind, set())
+        assert {name for name, value in found._asdict().items() if value} == {kind, *beside}
+        assert found.ready_after == (later if kind == "ready_after" else None)
+
+    def test_what_has_ended_is_not_told(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.requests.insert(made := StopRequest("r1", "bob", "lead", ["bob"], {}, None, "open", AT, AT))
+            rows.requests.update(made, state="granted")
+            rows.runs.begin(run("T1", 1, ended_at=AT, expires_at=AT))
+            rows.sessions.begin("bob", "run:1", AT, "process")
+            rows.sessions.end("bob", "run:1", AT)
+            rows.tasks.insert(held := task("001", state="in-progress", owner="bob", run=2))
+            rows.runs.begin(run(held.id, 1, ended_at=AT, expires_at=AT))
+            assert not any(rows.outstanding(AT))
 
 
 class TestQuestionsAndRequests:

@@ -123,7 +123,7 @@ class RecoveryScan:
     def __init__(
         self, rows: Rows, settings: Settings, probe: LivenessProbe, now: float, awake: float = math.inf
     ) -> None:
-        self.rows = self._rows = rows
+        self.rows = rows
         self._probe = probe
         self._now = now
         self._awake = awake
@@ -136,11 +136,11 @@ class RecoveryScan:
     @cached_property
     def there(self) -> Outstanding:
         """The kinds of which there is anything: of the others nothing is read."""
-        return self._rows.outstanding(iso(self._now))
+        return self.rows.outstanding(iso(self._now))
 
     def everything(self) -> list[RecoveryFinding]:
         """All there is to act on, but for `verify`, each run once."""
-        rows, there, now = self._rows, self.there, iso(self._now)
+        rows, there, now = self.rows, self.there, iso(self._now)
         found: dict[str, RecoveryFinding] = {}
         others = []
         sessions = rows.sessions.of_runners() if there.kept else []
@@ -170,8 +170,8 @@ class RecoveryScan:
     def verifies(self) -> list[RecoveryFinding]:
         """The checks that nobody runs any more."""
         found = []
-        for task in self._rows.tasks.verifying() if self.there.verifying else ():
-            run = self._rows.runs.get(task.id, task.run)
+        for task in self.rows.tasks.verifying() if self.there.verifying else ():
+            run = self.rows.runs.get(task.id, task.run)
             if run is None:
                 continue
             if self._probe.unverified(task, run):
@@ -183,11 +183,11 @@ class RecoveryScan:
     def next_merge(self) -> RecoveryFinding | None:
         """The merge that is to be taken up now: the first of the queue whose author's program has ended, unless one is
         under way."""
-        queue = self._rows.tasks.merging() if self.there.merging else []
+        queue = self.rows.tasks.merging() if self.there.merging else []
         if merge.slot(queue, self.merges) is not None:
             return None
         for task in merge.in_order(queue):
-            run = self._rows.runs.get(task.id, task.run)
+            run = self.rows.runs.get(task.id, task.run)
             if merge.under_way(task):
                 return RecoveryFinding("merge", task.id, "the process that merged it is gone", run, task)
             if not self._held(task):
@@ -201,25 +201,25 @@ class RecoveryScan:
             return found
         ttl = self._setup_timeout + 2 * self._verify_timeout + self._heartbeat_ttl  # One that was changed runs twice.
         begun = [
-            str((one.merging or {})["at"]) for one in self._rows.tasks.merging() if merge.process_of(one) == process
+            str((one.merging or {})["at"]) for one in self.rows.tasks.merging() if merge.process_of(one) == process
         ]
         late = self._awake >= ttl and all(seconds(at) + ttl <= self._now for at in begun)
         return False if late else None
 
     def run(self, run: Run) -> RecoveryFinding | None:
         """What there is to do about that run, as it is in the ledger now."""
-        current = self._rows.runs.get(run.task_id, run.number)
-        task = self._rows.tasks.get(run.task_id)
+        current = self.rows.runs.get(run.task_id, run.number)
+        task = self.rows.tasks.get(run.task_id)
         if current is None or task is None or current.ended_at is not None or task.run != run.number:
             return None
         return self._by_runner(current, task) or self._by_lease(current, task) or self._by_session(current, task)
 
     def lost_session(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that the process of that session is gone, if that is so and was not known yet."""
-        found = self._rows.sessions.get(member, session)
+        found = self.rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
-        held = self._rows.runs.of_member_session(member, session)
+        held = self.rows.runs.of_member_session(member, session)
         if not held:
             return None
         reason = f"the program of {member} is gone; what it holds goes back to the queue in {CLAIM_GRACE:.0f} s"
@@ -230,10 +230,10 @@ class RecoveryScan:
 
     def left_behind(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
-        found = self._rows.sessions.get(member, session)
+        found = self.rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
-        if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
+        if any(run.session == session for run in self.rows.runs.of_runner(found[0])):
             return None
         evidence = {"member": member, "session": session, "process": found[0]}
         reason = f"the runner that kept the session of {member} is gone"
@@ -246,7 +246,7 @@ class RecoveryScan:
             return False
         if held == self._probe.own:
             return self._probe.at(task)
-        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.sessions.living(SYSTEM))]
+        drivers = [self.rows.team.get().runner, *(process for _, process in self.rows.sessions.living(SYSTEM))]
         return held in drivers and self._probe.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:
@@ -258,24 +258,24 @@ class RecoveryScan:
         return late and self._probe.alive(str(state.get("process") or "")) is not True
 
     def _runners(self) -> Iterator[RecoveryFinding]:
-        for runner in self._rows.runs.runners():
+        for runner in self.rows.runs.runners():
             if runner == self._probe.own or self._probe.alive(runner) is not True:
-                yield from self._each(self._by_runner, self._rows.runs.of_runner(runner))
+                yield from self._each(self._by_runner, self.rows.runs.of_runner(runner))
 
     def _leases(self) -> Iterator[RecoveryFinding]:
-        yield from self._each(self._by_lease, self._rows.runs.lapsed(iso(self._now)))
+        yield from self._each(self._by_lease, self.rows.runs.lapsed(iso(self._now)))
 
     def _sessions(self) -> Iterator[RecoveryFinding]:
-        for member, session, _, since in self._rows.runs.joined():
+        for member, session, _, since in self.rows.runs.joined():
             if since is not None:
-                yield from self._each(self._by_session, self._rows.runs.of_member_session(member, session))
+                yield from self._each(self._by_session, self.rows.runs.of_member_session(member, session))
             elif (lost := self.lost_session(member, session)) is not None:
                 yield lost
 
     def _questions(self) -> Iterator[RecoveryFinding]:
         unattended = self._settings.get("unattended")
         timeout, reminder = self._settings.get("question_timeout"), self._settings.get("question_reminder")
-        for one in self._rows.questions.open():
+        for one in self.rows.questions.open():
             known = {"question": one.id, "asked_at": one.asked_at}
             if unattended and one.reversible and one.default is not None:
                 if seconds(one.asked_at) + timeout <= self._now:
@@ -290,7 +290,7 @@ class RecoveryScan:
 
     def _each(self, judge: Callable[[Run, Task], RecoveryFinding | None], runs: list[Run]) -> Iterator[RecoveryFinding]:
         for run in runs:
-            task = self._rows.tasks.get(run.task_id)
+            task = self.rows.tasks.get(run.task_id)
             finding = judge(run, task) if task is not None and task.run == run.number else None
             if finding is not None:
                 yield finding
@@ -324,7 +324,7 @@ class RecoveryScan:
     def _by_session(self, run: Run, task: Task) -> RecoveryFinding | None:
         if task.state != "in-progress" or run.runner is not None or self._awake < CLAIM_GRACE:
             return None
-        process, since = self._rows.sessions.get(run.member, run.session) or (None, None)
+        process, since = self.rows.sessions.get(run.member, run.session) or (None, None)
         if process is None or since is None or seconds(since) + CLAIM_GRACE > self._now:
             return None
         return self._finding("requeue", run, task, f"the program of {run.member} is gone", session=process, since=since)

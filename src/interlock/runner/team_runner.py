@@ -247,7 +247,7 @@ class TeamRunner:
         if self._config.limits:
             self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
         worker = context.worker
-        may_end = not (offered or self._config.endless or self._occupied)
+        may_end = not (self._workers.keys() & offered or self._config.endless or self._occupied)
         return TeamPicture(
             settings=settings,
             isolation=isolation_of(rows, settings),
