@@ -67,13 +67,13 @@ AREAS = {
         "conformance/ledger announcements python task_ledger mirror ledger_identity team_lifecycle failing_disks"
         " migrations doctor",
     ),
-    "mailbox": _area("core/mailbox", "announcements mailbox delivery sessions limits"),
+    "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
         "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown"
     ),
     "finish": _area(
         "core/tasks/finish core/tasks/verify",
-        "announcements task_ledger evidence review completion_report rounds questions main_job merging",
+        "announcements finishing task_ledger evidence review completion_report rounds questions main_job merging",
     ),
     "fencing": _area(
         "core/tasks/transition core/sessions",
