@@ -76,10 +76,11 @@ AREAS = {
         "announcements finishing task_ledger evidence review completion_report rounds questions main_job merging",
     ),
     "fencing": _area(
-        "core/tasks/transition core/sessions",
-        "announcements task_ledger sessions claims guard recovery dependencies delivery workflow_queue running_again"
-        " permissions",
+        "core/tasks/transition",
+        "announcements task_ledger sessions claims guard questions answers review finishing dependencies recovery"
+        " held_sessions workflow_queue running_again merging",
     ),
+    "windows": _area("core/sessions", "window_seats permissions"),
     "merge": _area("core/tasks/merge", "merging merging_into moved_branch worktrees_by_hand changed_checks"),
     "questions": _area(
         "core/questions core/tasks/answer",
