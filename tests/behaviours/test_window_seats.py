@@ -145,13 +145,12 @@ def test_a_resumed_session_whose_seat_was_taken_meanwhile_gets_another(
 
 
 def test_a_session_that_was_closed_is_resumed_where_its_seat_is_free(team: Team, process: Start, opened: Open) -> None:
-    one, two = process(), process()
-    opened(one, "s-1").sit()
-    window = opened(two, "s-2")
-    window.sit()
-    with window.hear("end"):
-        pass
-    assert opened(process(), "s-2").sit() == "ada-2"
+    windows = [opened(process(), "s-1"), opened(process(), "s-2")]
+    assert [window.sit() for window in windows] == ["ada", "ada-2"]
+    for window in windows:
+        with window.hear("end"):
+            pass
+    assert opened(process(), "s-2").sit() == "ada-2", "though the first is free, too, and its own process lives"
     assert told(team, "session.began").count(("ada-2", "s-2")) == 2
 
 
@@ -333,7 +332,7 @@ def test_a_stop_names_the_tasks_in_progress_that_the_window_has_not_reported_on(
     with window.hear("stop") as reply:
         assert reply.unreported == [(left, "Write the parser")]
     with window.hear("stop") as reply:
-        assert reply.unreported == ()
+        assert (reply.unreported, reply.fresh) == ((), False)
     idle = [event for event in team.events()[0] if event.type == "agent.idle_without_report"]
     assert [(event.task_id, event.payload) for event in idle] == [(left, {"run": f"{left}.1", "member": "ada"})]
 
