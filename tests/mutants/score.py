@@ -89,7 +89,8 @@ AREAS = {
     "guard": _area("model/guard", "unit/guard guard"),
     "access": _area(
         "core/tasks/permission app/base",
-        "controls persons security task_ledger review permissions ledger_identity team_lifecycle python",
+        "relayed_permissions names_of_teams python review delivery controls security task_ledger permissions"
+        " ledger_identity team_lifecycle persons worktrees_by_hand",
     ),
 }
 
