@@ -64,12 +64,12 @@ def _area(sources: str, tests: str) -> Area:
 AREAS = {
     "ledger": _area(
         "core/unit_of_work storage/sqlite/ledger",
-        "conformance/ledger announcements python task_ledger mirror ledger_identity team_lifecycle failing_disks"
-        " migrations doctor",
+        "conformance/ledger announcements python sessions delivery task_ledger clock_set_back ledger_identity"
+        " team_lifecycle failing_disks migrations mirror persons doctor surfaces/http/remote_home",
     ),
     "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
-        "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown"
+        "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown questions"
     ),
     "finish": _area(
         "core/tasks/finish core/tasks/verify",
@@ -81,7 +81,9 @@ AREAS = {
         " held_sessions workflow_queue running_again merging",
     ),
     "windows": _area("core/sessions", "window_seats permissions"),
-    "merge": _area("core/tasks/merge", "merging merging_into moved_branch worktrees_by_hand changed_checks"),
+    "merge": _area(
+        "core/tasks/merge", "merge_ledger merging merging_into moved_branch worktrees_by_hand changed_checks"
+    ),
     "questions": _area(
         "core/questions core/tasks/answer",
         "announcements questions answers held_sessions review front_door permissions lasting guard merging",
