@@ -69,7 +69,8 @@ AREAS = {
     ),
     "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
-        "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown questions"
+        "core/tasks/claim",
+        "announcements claims run_fences task_ledger dependencies limits fairness pausing shutdown questions",
     ),
     "finish": _area(
         "core/tasks/finish core/tasks/verify",
@@ -77,7 +78,7 @@ AREAS = {
     ),
     "fencing": _area(
         "core/tasks/transition",
-        "announcements task_ledger sessions claims guard questions answers review finishing dependencies recovery"
+        "announcements task_ledger run_fences sessions claims guard questions answers review finishing dependencies recovery"
         " held_sessions workflow_queue running_again merging",
     ),
     "windows": _area("core/sessions", "window_seats permissions"),
