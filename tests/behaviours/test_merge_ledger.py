@@ -16,7 +16,7 @@ from interlock.core.tasks.change import cancel
 from interlock.core.tasks.find import find
 from interlock.core.tasks.finish import wait_for_merge
 from interlock.core.unit_of_work import Principal, UnitOfWork
-from interlock.errors import InvalidRequest
+from interlock.errors import InvalidRequest, InvalidTransition
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 
@@ -128,6 +128,17 @@ def test_a_proof_is_written_down_before_it_lands(team: Team) -> None:
     assert of(team, task, merge.merged, ME, PROOF, branch="interlock/crew")
     with team._workspace.look() as rows:
         assert merge.landed(rows) == ("c1", None)
+
+
+def test_what_is_being_landed_goes_nowhere_else(team: Team) -> None:
+    task = under_way(team)
+    assert of(team, task, merge.proved, ME, commit="c1") and of(team, task, merge.landing, ME)
+    with pytest.raises(InvalidTransition, match="is being put on the integration branch at this moment"):
+        team.cancel(task)
+    assert (team.task(task).state, state(team, task)["landing"]) == ("review", True)
+    assert of(team, task, merge.proved, ME, commit="c2"), "it failed to be"
+    team.cancel(task)
+    assert (team.task(task).state, team.task(task).merging) == ("cancelled", None)
 
 
 def test_what_is_merged_is_done_with_its_commit_as_evidence(team: Team) -> None:

@@ -64,8 +64,8 @@ def _area(sources: str, tests: str) -> Area:
 AREAS = {
     "ledger": _area(
         "core/unit_of_work storage/sqlite/ledger",
-        "conformance/ledger announcements python sessions delivery task_ledger clock_set_back ledger_identity"
-        " team_lifecycle failing_disks migrations mirror persons doctor surfaces/http/remote_home",
+        "conformance/ledger announcements keyed_changes python sessions delivery task_ledger clock_set_back"
+        " ledger_identity team_lifecycle failing_disks migrations mirror persons doctor surfaces/http/remote_home",
     ),
     "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
@@ -78,8 +78,8 @@ AREAS = {
     ),
     "fencing": _area(
         "core/tasks/transition",
-        "announcements task_ledger run_fences sessions claims guard questions answers review finishing dependencies recovery"
-        " held_sessions workflow_queue running_again merging",
+        "announcements task_ledger run_fences merge_ledger sessions claims guard questions answers review finishing"
+        " dependencies held_sessions workflow_queue recovery running_again",
     ),
     "windows": _area("core/sessions", "window_seats permissions"),
     "merge": _area(
