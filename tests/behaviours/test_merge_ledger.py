@@ -96,6 +96,10 @@ def test_those_that_wait_are_merged_in_the_order_in_which_they_came(team: Team) 
 def test_what_waits_for_no_merge_is_not_begun(team: Team) -> None:
     task = team.create_task("Write the parser").id
     assert not of(team, task, merge.begin, ME, alive=gone)
+    reviewed = team.create_task("Write the lexer", review="bob").id
+    team.claim(reviewed, by="ada")
+    team.complete(reviewed, by="ada")
+    assert not of(team, reviewed, merge.begin, ME, alive=gone)
     called_off = waiting(team)
     of(team, called_off, cancel, reason="not needed")
     assert not of(team, called_off, merge.begin, ME, alive=gone)
