@@ -195,6 +195,7 @@ def test_a_conflict_goes_to_the_author_with_what_is_to_be_done(team: Team) -> No
         {"outcome": "conflict", "commit": None, "files": ["story.txt"], "reason": first}
     ]
     assert [one["text"] for one in told(team, "task.logged")] == [f"Not merged: {first}"]
+    assert [text for _, _, text in team.work_log(task)] == [f"Not merged: {first}"]
     (mail,) = team.read("ada")
     assert mail.content.startswith(f"{task} could not be merged.\n\n") and mail.summary == "not merged"
 

@@ -76,7 +76,8 @@ def test_a_task_that_nobody_holds_is_given_back_by_nobody_but_who_gave_it_back(t
     with pytest.raises(InvalidTransition, match="is not claimed"):
         ada.release(task)
     ada.claim(task)
-    ada.release(task)
+    given_back = ada.release(task)
+    assert (given_back.state, given_back.owner, given_back.session) == ("ready", None, None)
     head = team.head()
     for again in (ada, team, team.acting("lead", session="l-1")):
         assert again.release(task).state == "ready"

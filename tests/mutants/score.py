@@ -80,11 +80,12 @@ AREAS = {
     "fencing": _area(
         "core/tasks/transition",
         "announcements task_ledger run_fences merge_ledger sessions claims guard questions answers review finishing"
-        " dependencies held_sessions workflow_queue recovery running_again",
+        " dependencies held_sessions workflow_queue front_door recovery running_again",
     ),
     "windows": _area("core/sessions", "window_seats permissions"),
     "merge": _area(
-        "core/tasks/merge", "merge_ledger merging merging_into moved_branch worktrees_by_hand changed_checks"
+        "core/tasks/merge",
+        "announcements merge_ledger merging merging_into moved_branch worktrees_by_hand changed_checks",
     ),
     "questions": _area(
         "core/questions core/tasks/answer",
