@@ -130,6 +130,7 @@ def test_an_answer_that_is_too_long_is_settled_without_its_text(team: Team) -> N
         request.settle(403, "r" * size)
         change = known(team, key)
         assert change is not None and (change.answer is not None) is kept
+    assert known(team) is not None, "what was settled before is known still"
 
 
 def test_what_another_copy_has_changed_meanwhile_is_not_settled(team: Team) -> None:
