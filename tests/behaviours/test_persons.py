@@ -128,6 +128,7 @@ def test_the_python_interface_is_no_way_round(place: Place, scene: tuple[str, st
     }
     assert outcome(place, tries, "python") == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review"
+    assert any("It cannot change settings" in payload["reason"] for payload in refusals(place))
 
 
 @pytest.mark.long
