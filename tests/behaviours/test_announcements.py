@@ -10,8 +10,10 @@ import pytest
 
 import interlock
 from interlock.app.team import Team
+from interlock.core.tasks import merge
 from interlock.core.tasks.answer import hold, park
 from interlock.core.tasks.find import find
+from interlock.core.tasks.finish import wait_for_merge
 from interlock.core.unit_of_work import Principal, UnitOfWork
 from interlock.wakeup.inprocess import InProcessNotifier
 
@@ -174,3 +176,17 @@ def test_the_team(told: Told) -> None:
     assert told.by(lambda: team.remove("cyd")) == "member.removed | members"
     assert told.by(lambda: team.configure({"parallel": 3})) == "team.updated | members"
     assert told.by(lambda: team.request_shutdown("bob")) == "shutdown.requested message.sent | inbox:bob"
+
+
+def test_a_merge(told: Told) -> None:
+    task, me = told.made("Write"), "here|boot|7|1"
+
+    def by(rule: Callable[..., object], *words: Any, **more: Any) -> str:
+        return told.by(lambda: told.core("lead", lambda act: rule(act, find(act.rows, task), *words, **more)))
+
+    told.core("lead", lambda act: None)
+    assert by(wait_for_merge, {}) == "task.transitioned merge.queued | tasks"
+    assert by(merge.begin, me, alive=lambda process: False) == "merge.started | tasks"
+    assert by(merge.postpone, me, "stopped") == "merge.finished | tasks"
+    by(merge.begin, me, alive=lambda process: False)
+    assert by(merge.failed, me, "failed", "It cannot be had.") == "merge.finished question.asked | questions tasks"

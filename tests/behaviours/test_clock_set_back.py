@@ -105,7 +105,7 @@ def test_it_is_noticed_once_and_the_files_say_the_same(timed: Team, clock: Manua
     assert timed.task(bystander).state == "ready" and timed.doctor().healthy
 
 
-@pytest.mark.parametrize("jump", [HOURS, -1.0])
+@pytest.mark.parametrize("jump", [HOURS, -1.0, -2.0])
 def test_a_clock_that_goes_on_or_is_corrected_a_little_is_not_set_back(
     timed: Team, clock: ManualClock, jump: float
 ) -> None:
@@ -113,3 +113,13 @@ def test_a_clock_that_goes_on_or_is_corrected_a_little_is_not_set_back(
     clock.jump(jump)
     timed.create_task("More")
     assert noted(timed) == []
+
+
+def test_a_clock_that_is_more_than_two_seconds_behind_is_set_back_and_the_history_says_by_how_much(
+    timed: Team, clock: ManualClock
+) -> None:
+    task = beating(timed)
+    clock.jump(-2.0016)
+    timed.create_task("More")
+    assert {event.payload["seconds"] for event in noted(timed)} == {2.002}
+    assert [event.task_id for event in noted(timed)] == [None, task]

@@ -270,3 +270,14 @@ def test_the_setting_force_says_who_claims_past_open_blockers(team: Team, force:
             assert team.task(task).owner is None
     with pytest.raises(InvalidRequest):
         team.configure({"force": "everybody"})
+
+
+def test_a_task_waits_until_the_last_of_its_blockers_is_done(team: Team) -> None:
+    blockers = [team.create_task("First").id for _ in range(3)]
+    task = team.create_task("Then", blocked_by=blockers).id
+    for blocker in blockers:
+        assert team.task(task).state == "backlog"
+        team.claim(blocker, by="ada")
+        team.complete(blocker, by="ada")
+    assert team.task(task).state == "ready"
+    assert team.claim(task, by="ada").warnings == []

@@ -100,7 +100,8 @@ def test_nor_in_any_other_disguise(place: Place, scene: tuple[str, str], how: st
     tries = {name: every[name] for name in ("approve", "reply", "settings of the home", "token")}
     assert outcome(place, tries, how) == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review" and place.team.setting("allowed_commands")[1] == "default"
-    assert {payload["member"] for payload in refusals(place)} == {"ada"}
+    seen = refusals(place)
+    assert len(seen) >= len(tries) and {payload["member"] for payload in seen} == {"ada"}
 
 
 def test_what_runs_within_a_run_is_its_member_without_a_word_in_its_environment(
@@ -127,6 +128,7 @@ def test_the_python_interface_is_no_way_round(place: Place, scene: tuple[str, st
     }
     assert outcome(place, tries, "python") == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review"
+    assert any("It cannot change settings" in payload["reason"] for payload in refusals(place))
 
 
 @pytest.mark.long

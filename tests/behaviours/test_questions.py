@@ -358,3 +358,11 @@ def test_all_that_failed_for_the_same_reason_is_retried_at_once(team: Team, fail
     assert [team.task(id).state for id in (failed, other, odd)] == ["ready", "ready", "deadletter"]
     with pytest.raises(InvalidTransition):
         team.retry_alike(other)
+
+
+def test_what_is_said_beside_a_question_is_its_context(team: Team) -> None:
+    task = team.claim(team.create_task("Deploy").id, by="ada").id
+    asked = team.ask(task, "Which port?", context="80 is taken.", by="ada")
+    assert (asked.text, asked.context) == ("Which port?", "80 is taken.")
+    assert team.questions()[0].context == "80 is taken."
+    assert team.ask(task, "Which host?", by="ada").context is None

@@ -298,3 +298,14 @@ TestQueueMachine = pytest.mark.once(QueueMachine.TestCase)
 TestQueueMachine.settings = settings(
     max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_the_history_says_why_a_workflow_left_the_queue(team: Team) -> None:
+    at_work, claimed, called_off, last = (add(team) for _ in range(4))
+    team.claim(claimed, by="bob")
+    team.cancel(called_off)
+    team.claim(at_work, by="ada")
+    team.complete(at_work, by="ada")
+    team.complete(claimed, by="bob")
+    left = [(e.task_id, e.payload["reason"]) for e in team.events()[0] if e.type == "workflow.dequeued"]
+    assert left == [(at_work, "started"), (claimed, "started"), (called_off, "cancelled"), (last, "started")]

@@ -64,23 +64,29 @@ def _area(sources: str, tests: str) -> Area:
 AREAS = {
     "ledger": _area(
         "core/unit_of_work storage/sqlite/ledger",
-        "conformance/ledger announcements python task_ledger mirror ledger_identity team_lifecycle failing_disks"
-        " migrations doctor",
+        "conformance/ledger announcements keyed_changes python sessions delivery task_ledger clock_set_back"
+        " state_access ledger_identity team_lifecycle failing_disks migrations mirror persons doctor"
+        " surfaces/http/remote_home",
     ),
-    "mailbox": _area("core/mailbox", "announcements mailbox delivery sessions limits"),
+    "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
-        "core/tasks/claim", "announcements claims task_ledger dependencies limits fairness pausing shutdown"
+        "core/tasks/claim",
+        "announcements claims run_fences task_ledger dependencies limits fairness pausing shutdown questions",
     ),
     "finish": _area(
         "core/tasks/finish core/tasks/verify",
-        "announcements task_ledger evidence review completion_report rounds questions main_job merging",
+        "announcements finishing task_ledger evidence review completion_report rounds questions main_job merging",
     ),
     "fencing": _area(
-        "core/tasks/transition core/sessions",
-        "announcements task_ledger sessions claims guard recovery dependencies delivery workflow_queue running_again"
-        " permissions",
+        "core/tasks/transition",
+        "announcements task_ledger run_fences merge_ledger sessions claims guard questions answers review finishing"
+        " dependencies held_sessions workflow_queue front_door recovery running_again",
     ),
-    "merge": _area("core/tasks/merge", "merging merging_into moved_branch worktrees_by_hand changed_checks"),
+    "windows": _area("core/sessions", "window_seats permissions"),
+    "merge": _area(
+        "core/tasks/merge",
+        "announcements merge_ledger merging merging_into moved_branch worktrees_by_hand changed_checks",
+    ),
     "questions": _area(
         "core/questions core/tasks/answer",
         "announcements questions answers held_sessions review front_door permissions lasting guard merging",
@@ -88,7 +94,8 @@ AREAS = {
     "guard": _area("model/guard", "unit/guard guard"),
     "access": _area(
         "core/tasks/permission app/base",
-        "controls persons security task_ledger review permissions ledger_identity team_lifecycle python",
+        "relayed_permissions names_of_teams python review delivery controls security task_ledger permissions"
+        " ledger_identity team_lifecycle persons worktrees_by_hand",
     ),
 }
 

@@ -118,8 +118,8 @@ def take(
             _end(act, other, old)
     if not fresh and sessions.known(member, session):
         sessions.begin(member, session, act.at, process, program)
-    face = FACE if only is None else act.face
-    joined = begin(act.rows, Principal(member, session, None, face, process, program=program), act.home, act.clock)
+    window = Principal(member, session, face=act.face, process=process, program=program)
+    joined = begin(act.rows, window, act.home, act.clock)
     joined.topics = act.topics
     for other, old, _, ended in before:
         if (other, old) != (member, session):
@@ -169,7 +169,7 @@ def unreported(act: UnitOfWork) -> list[tuple[str, str]]:
         return found
     for run in act.rows.runs.of_member_session(act.name, act.session):
         task = act.rows.tasks.get(run.task_id)
-        if run.result is None and task is not None and task.run == run.number:
+        if run.result is None and task is not None:
             found.append((task.id, task.subject))
     return found
 
@@ -193,14 +193,9 @@ def _named(act: UnitOfWork, name: str) -> str:
 
 
 def _resumed(act: UnitOfWork, session: str, process: str, alive: Alive) -> str | None:
-    """The member that had that session, unless another living window has it open."""
-    for member, _, lives_in, ended in act.rows.sessions.joined(session):
-        open_elsewhere = ended is None and lives_in not in (None, process) and alive(str(lives_in)) is not False
-        if (
-            not open_elsewhere
-            and act.rows.team.address(member) is not None
-            and not _occupied(act, member, process, alive)
-        ):
+    """The member that had that session, unless another living window is that member."""
+    for member, _, _, _ in act.rows.sessions.joined(session):
+        if act.rows.team.address(member) is not None and not _occupied(act, member, process, alive):
             return member
     return None
 
@@ -242,7 +237,7 @@ def _move(act: UnitOfWork, old: str) -> None:
     for run in act.rows.runs.of_member_session(act.name, old):
         task = act.rows.tasks.get(run.task_id)
         act.rows.runs.update(run, session=act.session)
-        if task is not None and task.run == run.number:
+        if task is not None:
             act.rows.tasks.update(task, session=act.session, updated_at=act.at)
 
 
