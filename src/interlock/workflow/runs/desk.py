@@ -45,8 +45,8 @@ def threaded(call: Callable[Given, Result]) -> Callable[Given, Coroutine[Any, An
     """A verb of the synchronous core, to be awaited: it runs in a thread."""
 
     @wraps(call)
-    async def run(*args: Given.args, **named: Given.kwargs) -> Result:
-        return await in_thread(partial(call, *args, **named))
+    def run(*args: Given.args, **named: Given.kwargs) -> Coroutine[Any, Any, Result]:
+        return in_thread(partial(call, *args, **named))
 
     return run
 
