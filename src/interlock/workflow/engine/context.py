@@ -287,6 +287,7 @@ class Draft:
     seen: dict[Hashable, Any] | None = None
     effects: list[Effect] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    _outputs: dict[Hashable, list[str]] = field(default_factory=dict)
 
     @property
     def root(self) -> str:
@@ -335,7 +336,7 @@ class Draft:
     @property
     def examination(self) -> Examination | None:
         """The examination that the step at hand is, null at every other step."""
-        id = str(self.record.id)
+        id = str(self.state.current_step)
         if not id.startswith(GATE):
             return None
         return next((one for one in self.examinations if id == f"{GATE}{one.name}"), None)
@@ -360,8 +361,10 @@ class Draft:
     def outputs(self) -> list[str]:
         """The documents of the step at hand."""
         step, values = self.step, self.state.plan.values
-        key = "outputs", step.path, step.line, *values.items()
-        return list(self.found(key, lambda: documents.outputs(self.workflow, step, values)))
+        key = step.path, step.line, *values.items()
+        if key not in self._outputs:
+            self._outputs[key] = documents.outputs(self.workflow, step, values)
+        return list(self._outputs[key])
 
     def found(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` finds; while an event is reduced, it is asked once for each `key`."""

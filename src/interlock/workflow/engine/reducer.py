@@ -217,7 +217,7 @@ def _begin(run: Draft) -> None:
     again = str(state.recovery.pop("guidance", ""))  # A human's words about its first result.
     initialization.fresh(run)
     wanted = evidence.wanted(run.workflow, step, state.plan.values)
-    text = prompts.step_prompt(run.workflow, state, step, again=again)
+    text = prompts.step_prompt(run.workflow, state, step, again=again, wanted=wanted)
     record = steps.record_of(state, step)
     recovery.begun(run)
     step_tracking.begin(state, record.id, step.title, run.now, input=step_tracking.input_hash(text))
@@ -318,8 +318,8 @@ def _turn_ended(run: Draft, event: effects.TurnEnded) -> None:
 def _read(run: Draft) -> Reading:
     """What the turn means."""
     assert run.heard is not None
-    where = menus.situation(run, run.heard.output)
-    return turn_interpreter.read(run.heard, run.step, where, steps.onward(run.workflow, run.step))
+    step, where = run.step, menus.situation(run, run.heard.output)
+    return turn_interpreter.read(run.heard, step, where, steps.onward(run.workflow, step))
 
 
 def _timed_out(run: Draft, limit: str) -> bool:

@@ -85,8 +85,13 @@ def menu_party_under_way(run: Draft) -> Party | None:
 
 
 def _here(run: Draft) -> Party | None:
-    party, here = rounds.of(run), run.record
-    return party if party is not None and party.running and (party.step, party.visit) == (here.id, here.visit) else None
+    party = rounds.of(run)
+    return party if party is not None and party.running and _is_here(run, party) else None
+
+
+def _is_here(run: Draft, party: Party) -> bool:
+    here = run.record
+    return (party.step, party.visit) == (here.id, here.visit)
 
 
 async def hold(run: RunContext) -> None:
@@ -193,9 +198,8 @@ def signal(run: Draft) -> float | None:
 
 
 def _ended_here(run: Draft) -> Party | None:
-    party, here = rounds.of(run), run.record
-    over = party is not None and not party.running and (party.step, party.visit) == (here.id, here.visit)
-    return party if over else None
+    party = rounds.of(run)
+    return party if party is not None and not party.running and _is_here(run, party) else None
 
 
 def _hosted(run: Draft, text: str) -> tuple[Contribution, ...]:

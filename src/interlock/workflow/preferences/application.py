@@ -175,7 +175,8 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
 
 def step_of(run: Draft) -> str:
     """What the step at hand is known by in other runs."""
-    return f"{posixpath.basename(run.record.path)}#{run.record.id}"
+    record = run.record
+    return f"{posixpath.basename(record.path)}#{record.id}"
 
 
 def _menu(run: Draft, situation: str, option: Option) -> Pattern:

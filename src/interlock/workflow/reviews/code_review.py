@@ -276,7 +276,7 @@ def implements(package: Package, workflow: Workflow) -> bool:
         name = forwarded[1].removeprefix("bmad-")
         target = next((one for one in package.of_type("workflows") if one.name == name), None)
         return target is not None and target != workflow.skill and implements(package, workflows.read(package, target))
-    return any(IMPLEMENTS.search(one.title) for one in workflow.steps)
+    return any(map(IMPLEMENTS.search, [one.title for one in workflow.steps]))
 
 
 def several(run: Draft) -> bool:

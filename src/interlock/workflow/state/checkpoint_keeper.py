@@ -52,7 +52,7 @@ class CheckpointKeeper:
         record, now = state.step(step), state.as_json(KEPT)
         before = state.checkpoints[-1] if state.checkpoints else None
         checkpoint: CheckpointRow = {
-            "id": f"cp-{1 + max((number_of(one['id']) for one in state.checkpoints), default=0)}",
+            "id": f"cp-{1 + max([number_of(one['id']) for one in state.checkpoints], default=0)}",
             "step_id": step,
             "step_name": record.name if record else str(step),
             "timestamp": at,
