@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ import anyio
 
 from interlock.errors import AgentError
 from interlock.workflow.engine import documents, effects
-from interlock.workflow.engine.context import Binding, Draft, Postponed, RunContext
+from interlock.workflow.engine.context import Binding, Draft, Hooks, Postponed, RunContext
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.engine.questions import kind_of
 from interlock.workflow.engine.reducer import LOOP, Log, reduce
@@ -58,7 +58,7 @@ class AutomationController:
                         return effects.Ending("stopped")
                     if not self._looked:
                         run.session = await run.desk.session()
-                    if run.hooks is None or run.state.state != RUNNING or await self._logged(run.hooks.begin()):
+                    if run.hooks is None or run.state.state != RUNNING or await self._hooks_begun(run.hooks):
                         ending = await self._handle(effects.Signal.DUE)
                 run.end(FAILED, LOOP)
                 await run.save()
@@ -96,7 +96,7 @@ class AutomationController:
                 continue
             self._looked = False
             try:
-                came = await self._logged(self._perform(one))
+                came = await (self._perform(one) if self._log is None else self._logged(self._perform(one), self._log))
             except AgentError as error:
                 came = effects.AgentRefused(error.message)
             if run.lost is not None:
@@ -117,11 +117,11 @@ class AutomationController:
         finally:
             run.at = run.observing = None
 
-    def _logged(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """`work`, which also logs what it has changed of the state by itself, where there is a log."""
-        return work if self._log is None else self._noted(work, self._log)
+    async def _hooks_begun(self, hooks: Hooks) -> bool:
+        return await (hooks.begin() if self._log is None else self._logged(hooks.begin(), self._log))
 
-    async def _noted(self, work: Coroutine[Any, Any, T], log: Log) -> T:
+    async def _logged(self, work: Awaitable[T], log: Log) -> T:
+        """Do it, and log what it has changed of the state by itself."""
         state = self.run_.state
         before = copy.deepcopy(state.as_dict())
         try:
@@ -143,7 +143,7 @@ class AutomationController:
             case effects.SendPrompt():
                 return await self._turn(effect)
             case effects.KeepCheckpoint(reason, then):
-                await run.checkpoints.create(state, step=run.record.id, reason=reason)
+                await self._apart(partial(run.checkpoints.create, state, step=run.record.id, reason=reason, at=run.now))
                 return then
             case effects.EndStep(status, then):
                 return then if run.hooks is None or await run.hooks.stop(status) else None
@@ -170,10 +170,16 @@ class AutomationController:
                 missing = (why for one in run.examinations if isinstance(one, Binding) and (why := one.bind(run)))
                 return effects.Bound(next(missing, None))
             case effects.Act.LIST_CHECKPOINTS:
-                await run.checkpoints.finished(state)
+                await self._apart(partial(run.checkpoints.finished, state))
             case effects.LetGo():
                 raise AssertionError("nothing comes after it")
         return None
+
+    async def _apart(self, work: Callable[[], T]) -> T:
+        """Do something that blocks beside the event loop, where the session's document is read with it."""
+        came, self.run_.session = await self.run_.desk.apart(work)
+        self._looked = True
+        return came
 
     async def _turn(self, prompt: effects.SendPrompt) -> effects.TurnEnded:
         """Send a prompt, and wait for the end of the turn and for the hooks of its tools."""
@@ -190,17 +196,15 @@ class AutomationController:
                 run.hooks.records.told(run.state)
             run.hooks.halted()
         written = [path for path in (documents.relative(run.root, one) for one in ended.written) if path]
-        await run.checkpoints.wrote(
-            run.state, list(dict.fromkeys([*documents.existing(run.root, run.outputs), *written]))
-        )
-        run.session, self._looked = await run.desk.session(), True
+        paths = list(dict.fromkeys([*documents.existing(run.root, run.outputs), *written]))
+        await self._apart(partial(run.checkpoints.wrote, run.state, paths))
         return effects.TurnEnded(ended.heard, ended.timeout, ended.written, ended.ran, left, run.pool.agent_session)
 
     async def _reattach(self) -> effects.Reattached:
         run = self.run_
         if run.state.agent_session and await run.pool.ready():
             return effects.Reattached(True)
-        kept = await run.checkpoints.restore(run.state)
+        kept = await self._apart(partial(run.checkpoints.restore, run.state))
         return effects.Reattached(False, None if kept is None else tuple(kept))
 
     async def _reply(self) -> effects.Event:

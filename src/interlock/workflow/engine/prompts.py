@@ -114,9 +114,9 @@ def step_prompt(
     step: Step,
     *,
     again: str = "",
-    wanted: Sequence[evidence.Required] | None = None,
+    wanted: Sequence[evidence.Required],
 ) -> str:
-    """One step. `again` says why it is begun once more; `wanted` is what it must leave, where that is known already."""
+    """One step. `again` says why it is begun once more; `wanted` is what it must leave."""
     variables = documents.variables_of(workflow, step, state.plan.values)
     # A menu is quoted in the step as the agent will show it; everything else of the text stays as it was written.
     whole = workflow.one_prompt or str(step.id).startswith(GATE)
@@ -140,11 +140,9 @@ def step_prompt(
     ]
     if known:
         parts.append("Files of this step:\n" + "\n".join(known))
-    if wanted is None:
-        wanted = evidence.wanted(workflow, step, state.plan.values)
     parts.append(evidence.told(wanted))
     parts.append(deliverables.told(workflow, step, state.plan.arguments, state.plan.values))
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def answer(text: str, why: str) -> str:

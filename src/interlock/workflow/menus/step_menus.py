@@ -63,6 +63,7 @@ def _alike(one: str, other: str) -> bool:
     return first.startswith(second) or second.startswith(first) or SequenceMatcher(None, first, second).ratio() >= 0.7
 
 
+@lru_cache(64)
 def ways_on(step: str) -> tuple[str, ...]:
     """The keys after which the step says to load the next one, in lower case; empty where it does not say."""
     found: list[str] = []

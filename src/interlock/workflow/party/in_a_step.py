@@ -12,9 +12,7 @@ talk about: all of that is answered by the driver, until it leaves with the exit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from interlock.workflow.engine import menus, questions, recovery
+from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
 from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
@@ -172,7 +170,7 @@ def beyond_thresholds(run: Draft, reading: Reading) -> bool:
     return True
 
 
-def doubted(run: Draft, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+def doubted(run: Draft, reading: Reading, outcome: str) -> bool:
     """Whether the signals of a result hold it for doubtful, once in a visit: then Party Mode is called (FR21b).
 
     Judged by what the signals say, before the cap for a single one and the tier's adjustment: with these nearly every
@@ -180,6 +178,7 @@ def doubted(run: Draft, reading: Reading, signals: Mapping[str, float | None]) -
     """
     if run.settings.tier < CAREFUL or reading.kind == SKIPPED or menus.had_help(run.state, run.record):
         return False
+    signals = confidence_signals.signals(run, outcome)
     present = {name: value for name, value in signals.items() if value is not None}
     if not JUDGES & present.keys():
         return False

@@ -83,9 +83,11 @@ def _names(profile: Profile) -> dict[str, int | None]:
 def in_force(state: WorkflowState, shared: Said, own: Mapping[str, Profile]) -> Care:
     """What is in force for a run at the step it is at; `shared` is what was said in its session."""
     plan = state.plan
-    here = state.workflow_id, state.current_step
-    operation = inline_of(shared, *here) or inline_of(plan.said, *here) or None
-    return resolved(plan.tier, layered(plan.said, shared), own=own, operation=operation, own_tier=plan.own_tier)
+    said, operation = layered(plan.said, shared), None
+    if INLINE in said:
+        here = state.workflow_id, state.current_step
+        operation = inline_of(shared, *here) or inline_of(plan.said, *here) or None
+    return resolved(plan.tier, said, own=own, operation=operation, own_tier=plan.own_tier)
 
 
 def shifted(tier: int, by: int) -> int:

@@ -87,7 +87,7 @@ class Preferences:
     def at_menu(self, skill: str, step: str, options: Sequence[Option]) -> Wishes:
         """What is wished at a menu of a step."""
         situation = menu_situation(skill, step, [one.label for one in options])
-        known = {one.key: self._of_option(situation, one) for one in options}
+        known = {one.key: self._of_option(situation, one) for one in options} if self._feedback else {}
         avoided = tuple(key for key, found in known.items() if found is not None and found.kind == NEGATIVE)
         best = _strongest([one for one in known.values() if one is not None and one.kind == POSITIVE])
         preferred = next((key for key, found in known.items() if found is best), None) if best is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import count, groupby
 from json import JSONEncoder, loads
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from interlock.model.json import Json
@@ -68,7 +68,7 @@ def changes(before: Entries, after: Entries) -> tuple[list[WorkflowEntry], list[
 def whole(rest: Mapping[str, Any], entries: Iterable[WorkflowEntry]) -> Json:
     """Return the document that `split` took apart. What is damaged is left for its reader to notice."""
     document = dict(rest)
-    for kind, found in groupby(entries, key=lambda one: one.kind):
+    for kind, found in groupby(entries, key=attrgetter("kind")):
         *way, name = kind.split("/")
         place: Any = document
         for one in way:
