@@ -77,7 +77,7 @@ def comments(part: Part, root: Path) -> str:
 
 
 class Kept(NoCheckpoints):
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         CheckpointKeeper().create(state, step=step, reason=reason, at=iso(START))
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -44,6 +44,8 @@ APC = "**Select an Option:** [A] Advanced Elicitation [P] Party Mode [C] Continu
 DONE = '{"step": "completed"}'
 SKILL = "/bmad:bmm:workflows:make-plan"
 START = 1_795_000_000.0
+
+T = TypeVar("T")
 
 
 def project(
@@ -222,7 +224,7 @@ class MemoryDesk:
         self.saves += 1
         if self.die_at is not None and self.saves >= self.die_at:
             raise Superseded("the process was killed")
-        state.version += 1
+        state.version, state.updated_at = state.version + 1, self.now()
         copied = WorkflowState.from_dict(copy.deepcopy(state.as_dict()))
         if asking is not None and copied.waiting is not None:
             copied.waiting.question_id = asking.key
@@ -245,6 +247,9 @@ class MemoryDesk:
     async def session(self) -> dict[str, Any]:
         return copy.deepcopy(self.shared)
 
+    async def apart(self, work: Callable[[], T]) -> tuple[T, dict[str, Any]]:
+        return work(), copy.deepcopy(self.shared)
+
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         change(self.shared)
         return copy.deepcopy(self.shared)
@@ -260,17 +265,17 @@ class MemoryDesk:
 class NoCheckpoints:
     """For runs whose files nobody keeps."""
 
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         """Nothing."""
 
-    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+    def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """Nothing was kept."""
         return None
 
-    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+    def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
         """Nothing."""
 
-    async def finished(self, state: WorkflowState) -> None:
+    def finished(self, state: WorkflowState) -> None:
         """Nothing."""
 
 

@@ -19,13 +19,13 @@ class Copies(NoCheckpoints):
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         kept = self.root / ".kept"
         shutil.rmtree(kept, ignore_errors=True)
         (self.root / "_bmad-output").mkdir(exist_ok=True)
         shutil.copytree(self.root / "_bmad-output", kept)
 
-    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+    def restore(self, state: WorkflowState) -> Sequence[str] | None:
         shutil.rmtree(self.root / "_bmad-output", ignore_errors=True)
         shutil.copytree(self.root / ".kept", self.root / "_bmad-output")
         return []

@@ -113,7 +113,7 @@ class Kept(NoCheckpoints):
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         self.reasons.append(reason)
 
 

@@ -151,7 +151,7 @@ def test_what_is_fixed_after_it_was_found_missing_is_done(tmp_path: Path) -> Non
 
 
 class Kept(NoCheckpoints):
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         CheckpointKeeper().create(state, step=step, reason=reason, at=iso(START))
 
 

@@ -133,33 +133,49 @@ class WorkflowExecution(Execution):
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
         """Take the workflow as far as it goes, and a story through every skill of its lane."""
-        while True:
-            result, goes_on = await self._one(on_update, on_start, on_prompt)
-            if not goes_on or self._stopped:
-                return result
-            await self._end_sessions()
-
-    async def _one(
-        self, on_update: Callable[[Update], None], on_start: Callable[[ProcessRef], None], on_prompt: Callable[[], None]
-    ) -> tuple[Result, bool]:
-        """Take one workflow as far as it goes; whether another one of the task's lane follows."""
-        began = time.monotonic()
         job = self._job
         caller = Principal(
             job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner", process=job.runner
         )
+        while True:
+            began = time.monotonic()
+            opened = await self._opened(caller, on_update, on_start)
+            if isinstance(opened, str):
+                return Result("failed", "", None, opened, time.monotonic() - began)
+            prepared, controller = opened
+            if self._stopped:
+                return Result("cancelled", "", None, None, time.monotonic() - began)
+            on_update(Update("notice", prepared.said))
+            on_prompt()
+            async with watched(self._workspace, prepared.package.root, prepared.config):
+                ending = await controller.run()
+            over = ending.kind == "completed" and prepared.lane is not None
+            if over and not prepared.goes_on:
+                try:
+                    await in_thread(partial(settling.leave, self._workspace, caller, prepared))
+                except InterlockError as error:
+                    return Result("failed", "", None, error.message, time.monotonic() - began)
+            if self._stopped or not (over and prepared.goes_on):
+                return _result(ending, time.monotonic() - began)
+            await self._end_sessions()
+
+    async def _opened(
+        self, caller: Principal, on_update: Callable[[Update], None], on_start: Callable[[ProcessRef], None]
+    ) -> tuple[opening.Prepared, AutomationController] | str:
+        """The next workflow of the task with what takes it as far as it goes; why it cannot be opened, where it
+        cannot."""
+        job = self._job
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
             own = await in_thread(partial(settling.enter, self._workspace, prepared))
         except InterlockError as error:
-            return Result("failed", "", None, error.message, time.monotonic() - began), False
+            return error.message
         hooks = prepared.hooks(job)
         knowledge = await in_thread(partial(self._known, prepared))
         try:
             pool, dispatcher = await in_thread(partial(self._staffed, prepared, hooks, on_update, on_start))
         except InterlockError as error:
-            why = f"the setting workflow_reviewer: {error.message}"
-            return Result("failed", "", None, why, time.monotonic() - began), False
+            return f"the setting workflow_reviewer: {error.message}"
         self._pool, self._dispatcher = pool, dispatcher
         context = prepared.context(
             self._workspace,
@@ -172,19 +188,7 @@ class WorkflowExecution(Execution):
             examinations=(*own, *EXAMINATIONS),
         )
         self._controller = AutomationController(context)
-        if self._stopped:
-            return Result("cancelled", "", None, None, time.monotonic() - began), False
-        on_update(Update("notice", prepared.said))
-        on_prompt()
-        async with watched(self._workspace, prepared.package.root, prepared.config):
-            ending = await self._controller.run()
-        over = ending.kind == "completed" and prepared.lane is not None
-        if over and not prepared.goes_on:
-            try:
-                await in_thread(partial(settling.leave, self._workspace, caller, prepared))
-            except InterlockError as error:
-                return Result("failed", "", None, error.message, time.monotonic() - began), False
-        return _result(ending, time.monotonic() - began), over and prepared.goes_on
+        return prepared, self._controller
 
     async def cancel(self) -> None:
         """End the turn under way; the run can go on later from the step it is at."""

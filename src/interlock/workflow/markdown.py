@@ -85,6 +85,8 @@ def code_spans(text: str) -> list[tuple[int, int, int]]:
     A run of backticks is closed by the next run of the same length, as in CommonMark. Takes linear time, which a
     pattern with a back reference does not.
     """
+    if "`" not in text:
+        return []
     runs = [(found.start(), found.end()) for found in TICKS.finditer(text)]
     later: dict[int, list[int]] = {}
     for number, (start, end) in enumerate(runs):

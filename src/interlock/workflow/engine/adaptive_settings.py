@@ -39,7 +39,7 @@ class Care:
     @property
     def overridden(self) -> bool:
         """Whether anything said is in force."""
-        return any(one["method"] != PROJECT for one in self.sources.values())
+        return bool({one["method"] for one in self.sources.values()} - {PROJECT})
 
     def as_dict(self) -> Json:
         """The shape every face shows."""

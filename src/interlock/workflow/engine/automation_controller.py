@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
 from interlock.errors import AgentError
-from interlock.model.json import Json
 from interlock.workflow.engine import documents, effects
 from interlock.workflow.engine.context import Binding, Draft, Hooks, Postponed, RunContext
 from interlock.workflow.engine.ports import Asking, Superseded
@@ -29,6 +29,8 @@ TURNS = 5000
 """Times that one process asks what is due; a workflow of 45 steps takes three hundred. The last guard, below everything
 that is more precise."""
 
+T = TypeVar("T")
+
 
 class AutomationController:
     """Drives one run. Not shared among tasks; `cancel` may be called from another one. What the run meets is kept in
@@ -38,19 +40,39 @@ class AutomationController:
         self.run_ = run
         self._log = log
         self._stopped = False
+        self._looked = False
+        """Whether nothing was carried out since the session's document was read."""
         if run.dispatcher is not None:
             run.dispatcher.registry = RunRegistry(run)
 
     async def run(self) -> effects.Ending:
         """Work until the run has ended, waits for a human or capacity, was stopped, or belongs to somebody else."""
         run = self.run_
-        try:
-            if run.hooks is None:
-                return await self._run()
-            async with run.hooks.at_work(run):
-                return await self._run()
-        finally:
-            run.at = None
+        async with run.hooks.at_work(run) if run.hooks is not None else nullcontext():
+            try:
+                ending = await self._handle(effects.Signal.TAKEN_UP)
+                for _ in range(TURNS):
+                    if ending is not None:
+                        return ending
+                    if self._stopped:
+                        return effects.Ending("stopped")
+                    if not self._looked:
+                        run.session = await run.desk.session()
+                    if run.hooks is None or run.state.state != RUNNING or await self._hooks_begun(run.hooks):
+                        ending = await self._handle(effects.Signal.DUE)
+                run.end(FAILED, LOOP)
+                await run.save()
+                return effects.Ending("failed", LOOP)
+            except Superseded as error:
+                return effects.Ending("superseded", str(error))
+            except Postponed as waits:
+                return waits.ending
+            finally:
+                try:
+                    if run.dispatcher is not None:
+                        await run.dispatcher.close()
+                finally:
+                    await run.pool.close()
 
     async def cancel(self) -> None:
         """End the turn under way and let no further one begin."""
@@ -60,39 +82,6 @@ class AutomationController:
         if self.run_.hooks is not None:
             self.run_.hooks.cancel()
         await self.run_.pool.cancel()
-
-    async def _run(self) -> effects.Ending:
-        run = self.run_
-        try:
-            ending = await self._handle(effects.Signal.TAKEN_UP)
-            for _ in range(TURNS):
-                if ending is not None:
-                    return ending
-                if self._stopped:
-                    return effects.Ending("stopped")
-                run.session = await run.desk.session()
-                if run.hooks is None or run.state.state != RUNNING or await self._hooks_begun(run.hooks):
-                    ending = await self._handle(effects.Signal.DUE)
-            run.end(FAILED, LOOP)
-            await run.save()
-            return effects.Ending("failed", LOOP)
-        except Superseded as error:
-            return effects.Ending("superseded", str(error))
-        except Postponed as waits:
-            return waits.ending
-        finally:
-            try:
-                if run.dispatcher is not None:
-                    await run.dispatcher.close()
-            finally:
-                await run.pool.close()
-
-    async def _hooks_begun(self, hooks: Hooks) -> bool:
-        before = self._as_logged()
-        try:
-            return await hooks.begin()
-        finally:
-            self._note_change(before)
 
     async def _handle(self, event: effects.Event) -> effects.Ending | None:
         """Reduce an event, carry out what follows from it, and so on; an ending where the run leaves this process."""
@@ -105,13 +94,11 @@ class AutomationController:
             if isinstance(one, effects.Event):
                 todo.extendleft(reversed(self._reduced(one)))
                 continue
-            before = self._as_logged()
+            self._looked = False
             try:
-                came = await self._perform(one)
+                came = await (self._perform(one) if self._log is None else self._logged(self._perform(one), self._log))
             except AgentError as error:
                 came = effects.AgentRefused(error.message)
-            finally:
-                self._note_change(before)
             if run.lost is not None:
                 raise run.lost
             asked, run.effects = run.effects, []  # of an extension that asks a question by itself
@@ -130,19 +117,21 @@ class AutomationController:
         finally:
             run.at = run.observing = None
 
-    def _as_logged(self) -> Json:
-        return copy.deepcopy(self.run_.state.as_dict()) if self._log is not None else {}
+    async def _hooks_begun(self, hooks: Hooks) -> bool:
+        return await (hooks.begin() if self._log is None else self._logged(hooks.begin(), self._log))
 
-    def _note_change(self, before: Json) -> None:
-        """Log what an effect has changed of the state by itself."""
-        if self._log is None:
-            return
+    async def _logged(self, work: Awaitable[T], log: Log) -> T:
+        """Do it, and log what it has changed of the state by itself."""
         state = self.run_.state
-        now = state.as_dict()
-        names = [name for name in state.__slots__ if now[name] != before[name]]
-        if names:
-            changed = {name: copy.deepcopy(getattr(state, name)) for name in names}
-            self._log.entries.append((effects.StateChanged(changed), self.run_.desk.now(), {}, []))
+        before = copy.deepcopy(state.as_dict())
+        try:
+            return await work
+        finally:
+            now = state.as_dict()
+            names = [name for name in state.__slots__ if now[name] != before[name]]
+            if names:
+                changed = {name: copy.deepcopy(getattr(state, name)) for name in names}
+                log.entries.append((effects.StateChanged(changed), self.run_.desk.now(), {}, []))
 
     async def _perform(self, effect: effects.Effect) -> effects.Event | None:
         run, state = self.run_, self.run_.state
@@ -154,7 +143,7 @@ class AutomationController:
             case effects.SendPrompt():
                 return await self._turn(effect)
             case effects.KeepCheckpoint(reason, then):
-                await run.checkpoints.create(state, step=run.record.id, reason=reason)
+                await self._apart(partial(run.checkpoints.create, state, step=run.record.id, reason=reason, at=run.now))
                 return then
             case effects.EndStep(status, then):
                 return then if run.hooks is None or await run.hooks.stop(status) else None
@@ -181,10 +170,16 @@ class AutomationController:
                 missing = (why for one in run.examinations if isinstance(one, Binding) and (why := one.bind(run)))
                 return effects.Bound(next(missing, None))
             case effects.Act.LIST_CHECKPOINTS:
-                await run.checkpoints.finished(state)
+                await self._apart(partial(run.checkpoints.finished, state))
             case effects.LetGo():
                 raise AssertionError("nothing comes after it")
         return None
+
+    async def _apart(self, work: Callable[[], T]) -> T:
+        """Do something that blocks beside the event loop, where the session's document is read with it."""
+        came, self.run_.session = await self.run_.desk.apart(work)
+        self._looked = True
+        return came
 
     async def _turn(self, prompt: effects.SendPrompt) -> effects.TurnEnded:
         """Send a prompt, and wait for the end of the turn and for the hooks of its tools."""
@@ -195,23 +190,21 @@ class AutomationController:
             ended, left = await run.party.during(run, lambda stop: ask(party=True, stop=stop))
         else:
             ended, left = await ask(), False
-        run.session = await run.desk.session()
         if run.hooks is not None:
             await run.hooks.settle()
             if ended.heard.stop == "end":
                 run.hooks.records.told(run.state)
             run.hooks.halted()
         written = [path for path in (documents.relative(run.root, one) for one in ended.written) if path]
-        await run.checkpoints.wrote(
-            run.state, list(dict.fromkeys([*documents.existing(run.root, run.outputs), *written]))
-        )
+        paths = list(dict.fromkeys([*documents.existing(run.root, run.outputs), *written]))
+        await self._apart(partial(run.checkpoints.wrote, run.state, paths))
         return effects.TurnEnded(ended.heard, ended.timeout, ended.written, ended.ran, left, run.pool.agent_session)
 
     async def _reattach(self) -> effects.Reattached:
         run = self.run_
         if run.state.agent_session and await run.pool.ready():
             return effects.Reattached(True)
-        kept = await run.checkpoints.restore(run.state)
+        kept = await self._apart(partial(run.checkpoints.restore, run.state))
         return effects.Reattached(False, None if kept is None else tuple(kept))
 
     async def _reply(self) -> effects.Event:

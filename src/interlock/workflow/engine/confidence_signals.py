@@ -17,7 +17,7 @@ from typing import Any
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import evidence
 from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, calculate
-from interlock.workflow.engine.context import Draft, StandIn
+from interlock.workflow.engine.context import Draft, Examination, StandIn
 from interlock.workflow.engine.examination import APPROVE
 from interlock.workflow.entry import verdicts
 from interlock.workflow.state.document import StepRecord
@@ -30,13 +30,14 @@ def signals(run: Draft, outcome: str) -> dict[str, float | None]:
     verdict = OUTCOMES.get(outcome)
     if verdict is None and evidence.seen(run.record.proofs):
         verdict = OUTCOMES[verdicts.SUCCESS]
+    examination = run.examination
     here = {
         "validation_verdict": verdict,
         "memory_match": run.knowledge.relevance,
         "party_mode": run.party.signal(run),
     }
     known = {name: value for name, value in here.items() if value is not None}
-    return {**here, **_before(run), **known, **_examined(run)}
+    return {**here, **_before(run, examination), **known, **_examined(run, examination)}
 
 
 def measure(run: Draft, record: StepRecord, outcome: str) -> None:
@@ -63,15 +64,14 @@ def models(subagents: Iterable[Mapping[str, Any]], since: int) -> dict[str, floa
     return {MODEL: min(found)} if found else {}
 
 
-def _examined(run: Draft) -> dict[str, float]:
+def _examined(run: Draft, here: Examination | None) -> dict[str, float]:
     """What those who examined the work add, where the step at hand is an examination."""
-    rounds = run.state.rounds_of(run.examination.name) if run.examination is not None else []
+    rounds = run.state.rounds_of(here.name) if here is not None else []
     return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
-def _before(run: Draft) -> dict[str, float]:
+def _before(run: Draft, here: Examination | None) -> dict[str, float]:
     """What examinations of the same finished work have found before this one, as long as nothing was fixed since."""
-    here = run.examination
     if here is None or isinstance(here, StandIn) or len(run.state.rounds_of(here.name)) != 1:
         return {}
     found: dict[str, float] = {}

@@ -20,7 +20,7 @@ from interlock.model.workflow import GATE
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Ended, Heard, Limits
-from interlock.workflow.engine import documents, machine, questions, steps
+from interlock.workflow.engine import documents, evidence, machine, questions, steps
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
 from interlock.workflow.engine.decision_log import EVENT, Decision
 from interlock.workflow.engine.effects import Effect, Ending, KeepCheckpoint, Pending, PromptReady, Save, StepReady
@@ -152,7 +152,7 @@ class PartyMode(Protocol):
     def beyond_thresholds(self, run: Draft, reading: Reading) -> bool:
         """Whether a result has more errors than it may, so that one was called for."""
 
-    def doubted(self, run: Draft, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+    def doubted(self, run: Draft, reading: Reading, outcome: str) -> bool:
         """Whether the signals hold a result for doubtful, so that one was called for."""
 
     def signal(self, run: Draft) -> float | None:
@@ -259,7 +259,8 @@ class Draft:
     `thresholds` and `profiles` are the project's own, read again at every decision, so that a change counts at the next
     (BMAD-2a.7). The reducer looks at the project through `observe` alone, and asks for what is to be done with
     `effect`. `seen` is what follows from the state, the session and the project, for one event: it is found once, and
-    nothing in it changes while the event is reduced.
+    nothing in it changes while the event is reduced. `outputs` and `wanted` follow from the step and what was given to
+    the run, which stay as they are, and are found once for each.
     """
 
     workflow: Workflow
@@ -287,6 +288,8 @@ class Draft:
     seen: dict[Hashable, Any] | None = None
     effects: list[Effect] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    _outputs: dict[Hashable, list[str]] = field(default_factory=dict)
+    _required: dict[Hashable, tuple[evidence.Required, ...]] = field(default_factory=dict)
 
     @property
     def root(self) -> str:
@@ -324,8 +327,8 @@ class Draft:
     @property
     def gates(self) -> tuple[str, ...]:
         """The names of the validations beside the workflow's own, in their order."""
-        called = (one.name for one in self.examinations if self.called_for(one) is not None)
-        return (*self.settings.gates, *called)
+        demanded = self.settings.gates
+        return (*demanded, *[one.name for one in self.examinations if self.called_for(one) is not None])
 
     @property
     def titles(self) -> dict[str, str]:
@@ -335,7 +338,7 @@ class Draft:
     @property
     def examination(self) -> Examination | None:
         """The examination that the step at hand is, null at every other step."""
-        id = str(self.record.id)
+        id = str(self.state.current_step)
         if not id.startswith(GATE):
             return None
         return next((one for one in self.examinations if id == f"{GATE}{one.name}"), None)
@@ -357,11 +360,22 @@ class Draft:
         return found
 
     @property
+    def wanted(self) -> tuple[evidence.Required, ...]:
+        """What the step at hand must leave."""
+        values = self.state.plan.values
+        key = self.state.current_step, *values.items()
+        if key not in self._required:
+            self._required[key] = evidence.wanted(self.workflow, self.step, values)
+        return self._required[key]
+
+    @property
     def outputs(self) -> list[str]:
         """The documents of the step at hand."""
-        step, values = self.step, self.state.plan.values
-        key = "outputs", step.path, step.line, *values.items()
-        return list(self.found(key, lambda: documents.outputs(self.workflow, step, values)))
+        values = self.state.plan.values
+        key = self.state.current_step, *values.items()
+        if key not in self._outputs:
+            self._outputs[key] = documents.outputs(self.workflow, self.step, values)
+        return list(self._outputs[key])
 
     def found(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` finds; while an event is reduced, it is asked once for each `key`."""
@@ -512,7 +526,6 @@ class RunContext(Draft):
 
     async def _save(self, asking: Asking | None = None) -> None:
         wanted = self._wanted
-        self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
         if asking is not None:
             asking = replace(asking, held=self.pool.live and self.limits.selection > 0)

@@ -140,17 +140,13 @@ def snapshot(root: str, found: Iterable[Required]) -> dict[str, str]:
     return kept
 
 
-def look(
-    workflow: Workflow, step: Step, record: StepRecord, reading: Reading, values: Mapping[str, str]
-) -> list[Proof]:
+def look(root: str, found: Sequence[Required], step: Step, record: StepRecord, reading: Reading) -> list[Proof]:
     """What there is of everything that the step must leave."""
-    found = wanted(workflow, step, values)
     closing = reading.closing
     if not found:
         return [Proof(NONE, "", STATED, closing.unchanged)] if closing.unchanged else [NOTHING]
     if reading.kind == SKIPPED and closing.reason and (step.optional or MAY_BE_LEFT_OUT.search(step.text)):
         return [Proof(NONE, "", STATED, closing.reason)]
-    root = workflow.variables.project_root
     return [_proof(root, step, record, closing, one) for one in found]
 
 

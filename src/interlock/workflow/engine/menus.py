@@ -23,7 +23,7 @@ from interlock.workflow.engine.turn_interpreter import QUESTION, Reading, asks, 
 from interlock.workflow.markdown import quoted
 from interlock.workflow.menus import escalation, forms, meanings
 from interlock.workflow.menus.forms import IN_ELICITATION, IN_PARTY
-from interlock.workflow.menus.menu_participation_engine import participate
+from interlock.workflow.menus.menu_participation_engine import selected
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
 from interlock.workflow.menus.selection import AUTOMATIC, HUMAN, RECOMMENDED, RISKY, SEVERAL, Selection, Situation
@@ -89,7 +89,7 @@ def with_selection(history: Sequence[Json], entry: KeptSelection, *, batched: bo
 
 def menu_id(record: StepRecord, menu: Menu) -> str:
     """What a menu is known by: its step and its keys."""
-    return f"{record.id}:{'/'.join(key.lower() for key in menu.keys)}"
+    return f"{record.id}:{'/'.join(menu.keys).lower()}"
 
 
 def within(state: WorkflowState) -> str | None:
@@ -257,13 +257,14 @@ def _called_for(run: Draft, found: Reading, shown: Menu, where: Situation) -> bo
 
 
 def _decide(run: Draft, found: Reading, shown: Menu, where: Situation) -> None:
-    state, record, settings = run.state, run.record, run.settings
-    output = found.closing.text
-    selection = participate(output, run.step.text, where).selection
+    state, step, record, settings = run.state, run.step, run.record, run.settings
+    assert found.participation is not None
+    detection = found.participation.detection
+    selection = selected(detection, step.text, where)
     assert selection is not None
     if selection.option is not None and selection.choice == SEVERAL:
         where = replace(where, threshold=run.wishes.threshold(run, selection.option))
-        selection = participate(output, run.step.text, where).selection or selection
+        selection = selected(detection, step.text, where) or selection
     silent = found.closing.brief_silent or not _known(run)
     decided = decide(
         selection, shown, where, automatic_from=settings.automatic_from, yolo=state.plan.yolo,
@@ -273,7 +274,7 @@ def _decide(run: Draft, found: Reading, shown: Menu, where: Situation) -> None:
         decided = replace(decided, action=ASK, why="you took back what was chosen here")
     learned = LEARNED_PREFERENCE if selection.learned else None
     if decided.action == ANSWERED and decided.option is not None:
-        basis = menu_basis(output, run.step.path, run.step.line, where, state.plan.yolo)
+        basis = menu_basis(found.closing.text, step.path, step.line, where, state.plan.yolo)
         by_rule = selection.option == decided.option and where.within is None
         source = learned if selection.option == decided.option else None
         run.decide(

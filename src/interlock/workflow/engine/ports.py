@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from interlock.workflow.state.document import StepId, WorkflowState
 
+T = TypeVar("T")
 Events = Sequence[tuple[str, Mapping[str, Any]]]
 
 WARNING = "workflow.warning"
@@ -44,8 +45,8 @@ class Desk(Protocol):
         """The time, ISO 8601 UTC."""
 
     async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
-        """Write the state, append the events and ask the question, in one transaction; the question's id. The text of
-        a `WARNING` is also sent to whoever began the run and to the human.
+        """Write the state, which has the time of it then (`updated_at`), append the events and ask the question, in one
+        transaction; the question's id. The text of a `WARNING` is also sent to whoever began the run and to the human.
 
         Raises:
             Superseded: the state or the run is not ours any more; nothing was written.
@@ -65,6 +66,10 @@ class Desk(Protocol):
     async def session(self) -> dict[str, Any]:
         """What the workflows of this session share."""
 
+    async def apart(self, work: Callable[[], T]) -> tuple[T, dict[str, Any]]:
+        """Do something that blocks beside the event loop, once; what comes of it, and what the workflows of this
+        session share then."""
+
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Change it in one transaction; what it is then."""
 
@@ -74,18 +79,19 @@ class Desk(Protocol):
 
 
 class Checkpoints(Protocol):
-    """What a run keeps of itself before each step and each fix (decision 35)."""
+    """What a run keeps of itself before each step and each fix (decision 35). These read and write files: they are
+    called beside the event loop (`Desk.apart`)."""
 
-    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
-        """Keep state and files as they are."""
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
+        """Keep state and files as they are at that time."""
 
-    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+    def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """Bring the files of an interrupted step back; None where nothing was kept, else what could not be restored."""
 
-    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+    def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
         """Note that the run wrote these files."""
 
-    async def finished(self, state: WorkflowState) -> None:
+    def finished(self, state: WorkflowState) -> None:
         """The run is complete: its documents list checkpoints from now on only if they are to. Never raises."""
 
 

@@ -108,8 +108,15 @@ def settings_of(workflow: Workflow, plan: RunPlan) -> str:
     return "## Variables\n\n" + "\n".join(f"- {name}: {value}" for name, value in values.items()) if values else ""
 
 
-def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: str = "") -> str:
-    """One step. `again` says why it is begun once more."""
+def step_prompt(
+    workflow: Workflow,
+    state: WorkflowState,
+    step: Step,
+    *,
+    again: str = "",
+    wanted: Sequence[evidence.Required],
+) -> str:
+    """One step. `again` says why it is begun once more; `wanted` is what it must leave."""
     variables = documents.variables_of(workflow, step, state.plan.values)
     # A menu is quoted in the step as the agent will show it; everything else of the text stays as it was written.
     whole = workflow.one_prompt or str(step.id).startswith(GATE)
@@ -133,9 +140,9 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     ]
     if known:
         parts.append("Files of this step:\n" + "\n".join(known))
-    parts.append(evidence.told(evidence.wanted(workflow, step, state.plan.values)))
+    parts.append(evidence.told(wanted))
     parts.append(deliverables.told(workflow, step, state.plan.arguments, state.plan.values))
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def answer(text: str, why: str) -> str:

@@ -67,55 +67,51 @@ def reduce(run: Draft, event: effects.Event) -> tuple[effects.Effect, ...]:
     """The effects of an event, in the order in which they are to be carried out; `run.state` is the state after it."""
     run.seen = {}
     try:
-        _reduce(run, event)
+        match event:
+            case effects.Signal.DUE:
+                _due(run)
+            case effects.TurnEnded():
+                _turn_ended(run, event)
+            case effects.StepOver(reading, outcome):
+                transitions.over(run, reading, outcome)
+            case effects.StepLeft(found, hops):
+                _left_behind(run, found, hops)
+            case effects.StepReady(text):
+                run.state.sent = Sent(1, effects.STEP, text)
+            case effects.PromptReady(purpose, text, tried):
+                _prepared(run, purpose, text, tried)
+            case effects.SessionReady(knows, agent_session):
+                _speak(run, knows, agent_session)
+            case effects.Replied(text, by, pattern):
+                replies.take(run, text, by, pattern)
+            case effects.Signal.UNANSWERED:
+                waiting = run.state.waiting
+                run.effect(effects.LetGo(effects.Ending("parked", waiting.text if waiting else "")))
+            case effects.MenuAdmitted(menu, pause):
+                menus.admitted(run, menu, pause)
+            case effects.FixKnown(fix):
+                recovery.recover(run, fix)
+            case effects.ExaminationEnded():
+                reviews.examined(run, event)
+            case effects.Signal.DISCUSSION_ENDED:
+                run.party.held(run)
+            case effects.Reattached(lives, unrestored):
+                _reattached(run, lives, unrestored)
+            case effects.Bound(missing):
+                initialization.bound(run, missing)
+            case effects.Signal.TAKEN_UP:
+                _taken_up(run)
+            case effects.AgentRefused(reason):
+                # Trying again would not help, and no human can answer it here.
+                run.state.error_details = {"reason": reason, "step": run.state.current_step}
+                run.end(FAILED, reason)
+            case effects.StateChanged(fields):
+                for name, value in fields.items():
+                    setattr(run.state, name, value)
     finally:
         run.seen = None
     called_for, run.effects = tuple(run.effects), []
     return called_for
-
-
-def _reduce(run: Draft, event: effects.Event) -> None:
-    match event:
-        case effects.Signal.DUE:
-            _due(run)
-        case effects.TurnEnded():
-            _turn_ended(run, event)
-        case effects.StepOver(reading, outcome):
-            transitions.over(run, reading, outcome)
-        case effects.StepLeft(found, hops):
-            _left_behind(run, found, hops)
-        case effects.StepReady(text):
-            run.state.sent = Sent(1, effects.STEP, text)
-        case effects.PromptReady(purpose, text, tried):
-            _prepared(run, purpose, text, tried)
-        case effects.SessionReady(knows, agent_session):
-            _speak(run, knows, agent_session)
-        case effects.Replied(text, by, pattern):
-            replies.take(run, text, by, pattern)
-        case effects.Signal.UNANSWERED:
-            waiting = run.state.waiting
-            run.effect(effects.LetGo(effects.Ending("parked", waiting.text if waiting else "")))
-        case effects.MenuAdmitted(menu, pause):
-            menus.admitted(run, menu, pause)
-        case effects.FixKnown(fix):
-            recovery.recover(run, fix)
-        case effects.ExaminationEnded():
-            reviews.examined(run, event)
-        case effects.Signal.DISCUSSION_ENDED:
-            run.party.held(run)
-        case effects.Reattached(lives, unrestored):
-            _reattached(run, lives, unrestored)
-        case effects.Bound(missing):
-            initialization.bound(run, missing)
-        case effects.Signal.TAKEN_UP:
-            _taken_up(run)
-        case effects.AgentRefused(reason):
-            # Trying again would not help, and no human can answer it here.
-            run.state.error_details = {"reason": reason, "step": run.state.current_step}
-            run.end(FAILED, reason)
-        case effects.StateChanged(fields):
-            for name, value in fields.items():
-                setattr(run.state, name, value)
 
 
 @dataclass
@@ -216,14 +212,13 @@ def _begin(run: Draft) -> None:
     state, step = run.state, run.step
     again = str(state.recovery.pop("guidance", ""))  # A human's words about its first result.
     initialization.fresh(run)
-    wanted = evidence.wanted(run.workflow, step, state.plan.values)
-    text = prompts.step_prompt(run.workflow, state, step, again=again)
+    text = prompts.step_prompt(run.workflow, state, step, again=again, wanted=run.wanted)
     record = steps.record_of(state, step)
     recovery.begun(run)
     step_tracking.begin(state, record.id, step.title, run.now, input=step_tracking.input_hash(text))
     # What it may write is known before it writes: killed in between, that is what is put back.
     record.files = list(dict.fromkeys([*record.files, *run.outputs]))
-    record.before = record.before or run.observe("snapshot", lambda: evidence.snapshot(run.root, wanted))
+    record.before = record.before or run.observe("snapshot", lambda: evidence.snapshot(run.root, run.wanted))
     state.plan_of_steps = steps.expected(run.workflow, state, step, run.gates)
     state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.titles)
     run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
@@ -260,7 +255,9 @@ def _reattached(run: Draft, lives: bool, unrestored: tuple[str, ...] | None) -> 
         state.sent = Sent(1, effects.FIX, f"{again}\n\n{sent.text}")
         return
     again += run.party.known_before(run)
-    state.sent = Sent(1, effects.STEP, prompts.step_prompt(run.workflow, state, run.step, again=again))
+    state.sent = Sent(
+        1, effects.STEP, prompts.step_prompt(run.workflow, state, run.step, again=again, wanted=run.wanted)
+    )
 
 
 def _speak(run: Draft, knows: bool, agent_session: str | None) -> None:
@@ -277,9 +274,9 @@ def _speak(run: Draft, knows: bool, agent_session: str | None) -> None:
         parts = [prompts.framing(run.workflow, state, run.knowledge.context), prompts.preferences(words)]
         if sent.purpose != effects.STEP:
             said = history(state.transcript)
-            parts += [prompts.step_prompt(run.workflow, state, run.step), said, "## Now"]
+            parts += [prompts.step_prompt(run.workflow, state, run.step, wanted=run.wanted), said, "## Now"]
         parts.append(sent.text)
-    text = "\n\n".join(part for part in parts if part)
+    text = "\n\n".join(filter(None, parts))
     sent.at, state.agent_session = run.now, agent_session
     within = menus.within(state)
     run.effect(
@@ -318,8 +315,8 @@ def _turn_ended(run: Draft, event: effects.TurnEnded) -> None:
 def _read(run: Draft) -> Reading:
     """What the turn means."""
     assert run.heard is not None
-    where = menus.situation(run, run.heard.output)
-    return turn_interpreter.read(run.heard, run.step, where, steps.onward(run.workflow, run.step))
+    step, where = run.step, menus.situation(run, run.heard.output)
+    return turn_interpreter.read(run.heard, step, where, steps.onward(run.workflow, step))
 
 
 def _timed_out(run: Draft, limit: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.workflow.engine import confidence_signals, evidence, recovery
+from interlock.workflow.engine import evidence, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
@@ -38,7 +38,7 @@ def validate(run: Draft) -> None:
         return
     recovery.loop_validated(run, [])
     settle_recovery(run)
-    if run.party.doubted(run, reading, confidence_signals.signals(run, outcome)):
+    if run.party.doubted(run, reading, outcome):
         return
     done(run, reading, outcome)
 
@@ -107,8 +107,8 @@ def settle_recovery(run: Draft) -> None:
 
 def proofs(run: Draft, reading: Reading) -> list[Proof]:
     """What there is of everything that the step at hand must leave."""
-    step, record, values = run.step, run.record, run.state.plan.values
-    return run.observe("proofs", lambda: evidence.look(run.workflow, step, record, reading, values))
+    step, record = run.step, run.record
+    return run.observe("proofs", lambda: evidence.look(run.root, run.wanted, step, record, reading))
 
 
 def _listed(text: str) -> list[str]:

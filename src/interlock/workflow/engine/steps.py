@@ -117,7 +117,7 @@ def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gat
     if current is not None:
         if workflow.follow and current.path in workflow.follow:
             paths = chain(current.path, workflow.follow)
-            by_path = {one.path: one for one in workflow.steps}
+            by_path = workflow.by_path
             ahead = identify(state, [by_path[path] for path in paths if path in by_path])
         elif current.id == START and workflow.follow:
             ahead = [START]
@@ -135,7 +135,7 @@ def names(
     """The titles of the expected steps, by their ids; `titles` are those of the run's examinations."""
     ids = identify(state, workflow.steps)
     known = {str(id): one.title for id, one in zip(ids, workflow.steps, strict=True)}
-    known |= {f"{GATE}{name}": gate(name).title for name in GATES}
+    known |= {f"{GATE}{name}": gate(name).title for name in GATES if f"{GATE}{name}" in expected}
     known |= {f"{GATE}{name}": title for name, title in titles.items()}
     return {str(id): known[str(id)] for id in expected if known.get(str(id))}
 
@@ -157,15 +157,15 @@ def following(workflow: Workflow, state: WorkflowState, step: Step, said: str | 
         return _first(workflow, said, entered)
     if not workflow.follow:
         return _within(workflow, step, said)
-    by_path = {one.path: one for one in workflow.steps}
+    by_path = workflow.by_path
     if entered and entered in by_path:
         return Following(by_path[entered], "the agent went on to it")
     if said:
         path = readings.named(said, list(by_path))
         if path and path != step.path:
             return Following(by_path[path], "the agent says that the step leads to it")
-    ways = [one for one in workflow.follow.get(step.path, ()) if one.exists and one.path in by_path]
-    main = [one for one in ways if one.via != "resume"]
+    ways = workflow.follow.get(step.path, ())
+    main = [one for one in ways if one.exists and one.path in by_path and one.via != "resume"]
     if not main:
         return Following(None, "it is the last step")
     fresh = [
@@ -173,8 +173,7 @@ def following(workflow: Workflow, state: WorkflowState, step: Step, said: str | 
     ]
     if not fresh:
         return Following(None, "every step that may follow is done")
-    branches = [one for one in fresh if one.via == "branch"]
-    if len(branches) > 1 and fresh[0].via == "branch":
+    if fresh[0].via == "branch" and len([one for one in fresh if one.via == "branch"]) > 1:
         return Following(by_path[fresh[0].path], "it is the first of its branches", False, tuple(o.path for o in fresh))
     words = {
         "frontmatter": "the step's frontmatter names it",
@@ -185,7 +184,7 @@ def following(workflow: Workflow, state: WorkflowState, step: Step, said: str | 
 
 
 def _first(workflow: Workflow, said: str | None, entered: str | None) -> Following:
-    by_path = {one.path: one for one in workflow.steps}
+    by_path = workflow.by_path
     chosen = entered if entered in workflow.entries else readings.named(said, workflow.entries) if said else None
     if chosen:
         return Following(by_path[chosen], "the workflow's own text leads to it")

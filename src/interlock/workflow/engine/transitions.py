@@ -110,7 +110,7 @@ def complete(run: Draft, step: Step, record: StepRecord, reading: Reading, outco
     )
     seen = (one.subject for one in record.proofs if one.kind in evidence.WRITTEN and one.found == evidence.SEEN)
     record.files = list(dict.fromkeys([*written, *seen]))
-    state.documents = list(dict.fromkeys([*state.documents, *_outputs(run, step, reading)]))
+    state.documents = list(dict.fromkeys([*state.documents, *_outputs(run, reading)]))
     if reading.kind == SKIPPED:
         step_tracking.skip(state, record.id, record.name, reading.closing.reason or "optional")
     else:
@@ -190,9 +190,9 @@ def go_on(run: Draft, following: StepId | None, *, mandatory: bool = False) -> N
     run.effect(Save())
 
 
-def _outputs(run: Draft, step: Step, reading: Reading) -> list[str]:
-    """The documents among those it names that the step has changed. One that nothing was known of beforehand has, where
-    it is as young as the step."""
+def _outputs(run: Draft, reading: Reading) -> list[str]:
+    """The documents among those it names that the step at hand has changed. One that nothing was known of beforehand
+    has, where it is as young as the step."""
     record, began = run.record, run.record.started_at
     named = [path for one in reading.closing.outputs if (path := documents.relative(run.root, one))]
     since = seconds(began) - CLOCKS if began is not None else None
@@ -201,7 +201,7 @@ def _outputs(run: Draft, step: Step, reading: Reading) -> list[str]:
         fresh = path in named and path not in record.before and since is not None
         return fresh and os.stat(os.path.join(run.root, path)).st_mtime >= (since or 0)
 
-    known = [*documents.outputs(run.workflow, step, run.state.plan.values), *named]
+    known = [*run.outputs, *named]
     return run.observe(
         "documents",
         lambda: [one for one in documents.existing(run.root, known) if one in record.files or touched(one)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from interlock.workflow.menus import meanings as labels
 from interlock.workflow.menus.recognition import ASKS, ENDS, Menu
 
@@ -15,6 +17,7 @@ LETTERED = "lettered_choice"
 UNKNOWN = "unknown"
 
 
+@lru_cache(64)
 def form_of(menu: Menu) -> str:
     """The form's name, or `unknown`."""
     keys = {key.lower() for key in menu.keys}

@@ -29,11 +29,15 @@ def participate(output: str, step: str = "", situation: Situation | None = None)
     `step` is the text of the step being run: with it, the step's own menus are recognised (also in a fence), and the
     option that its text marks as the way on is known.
     """
-    situation = situation or Situation()
     detection = detect(output, step_menus.menus_of(step) if step else ())
+    return Participation(detection, selected(detection, step, situation or Situation()))
+
+
+def selected(detection: Detection, step: str, situation: Situation) -> Selection | None:
+    """The answer to the menu that was detected in an output; None where there is none. `step` as for `participate`."""
     menu = detection.step_menu or detection.menu
     if menu is None:
-        return Participation(detection, None)
+        return None
     if situation.way_on is None and step and detection.step_menu:
         situation = replace(situation, way_on=step_menus.way_on(step), own=True)
-    return Participation(detection, select(menu, detection.certainty, situation))
+    return select(menu, detection.certainty, situation)

@@ -88,13 +88,14 @@ def inline(text: str) -> tuple[str, tuple[Option, ...]]:
     markers = list(MARKER.finditer(text))
     if not markers:
         return text, ()
-    if len(markers) > 1 and all(SEPARATOR.match(text[one.end() :]) for one in markers):
+    if len(markers) > 1 and all(map(SEPARATOR.match, [text[one.end() :] for one in markers])):
         return _key_last(text, markers)
     options = []
-    for marker, end in zip(markers, [*(one.start() for one in markers[1:]), len(text)], strict=True):
-        options.append(Option(marker[1], label(marker[1], text[marker.end() : end])))
-    if not all(option.label for option in options):
-        return text, ()
+    for marker, following in zip(markers, [*markers[1:], None], strict=True):
+        said = label(marker[1], text[marker.end() : following.start() if following else len(text)])
+        if not said:
+            return text, ()
+        options.append(Option(marker[1], said))
     return text[: markers[0].start()].strip(), tuple(options)
 
 

@@ -103,7 +103,8 @@ def _one_line(written: Sequence[PlainLine], number: int) -> Menu | None:
 
 def _may_stand(prefix: str, options: Sequence[Option], text: str) -> bool:
     """Whether options that follow `prefix` in one line are offered, not mentioned."""
-    if any(len(option.label) > LABEL for option in options) or any(HANDLER.match(one.label) for one in options):
+    labels = [option.label for option in options]
+    if max(map(len, labels)) > LABEL or any(map(HANDLER.match, labels)):
         return False
     capital = all(option.label[0].isupper() or option.label[0].isdigit() for option in options)
     offered = ENDS.search(prefix) or ASKS.search(prefix)

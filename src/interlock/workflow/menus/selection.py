@@ -102,7 +102,7 @@ def _choice(menu: Menu, situation: Situation) -> Choice:
         return _escalated(menu, situation.escalation)
     if situation.open_findings:
         return _with_findings(menu, situation.open_findings)
-    safe = [option for option in menu.options if not _risky(menu, option)]
+    safe = [option for option in menu.options if not _danger(menu, option)]
     go_on = [option for option in safe if _goes_on(menu, option)]
     marked = _by_key(menu, situation.way_on)
     if len(go_on) == 1 and situation.output_exists:
@@ -110,8 +110,8 @@ def _choice(menu: Menu, situation: Situation) -> Choice:
     if len(menu.options) == 1:
         return _only(menu)
     if marked is not None:
-        if _risky(menu, marked):
-            return marked, RISKY, f"the step marks {marked.key} as the way on, but it {_danger(menu, marked)}"
+        if danger := _danger(menu, marked):
+            return marked, RISKY, f"the step marks {marked.key} as the way on, but it {danger}"
         return marked, ONLY_WAY, f"the step marks {marked.key} as the way on"
     if len(go_on) == 1 and situation.own:
         return go_on[0], ONLY_WAY, "it is the step's own menu, and one option continues"
@@ -160,8 +160,8 @@ def _with_findings(menu: Menu, count: int) -> Choice:
 
 def _only(menu: Menu) -> Choice:
     option = menu.options[0]
-    if _risky(menu, option):
-        return option, RISKY, f"the only option {_danger(menu, option)}"
+    if danger := _danger(menu, option):
+        return option, RISKY, f"the only option {danger}"
     return option, ONLY_WAY, "the only option"
 
 
@@ -170,10 +170,6 @@ def _goes_on(menu: Menu, option: Option) -> bool:
         onward = re.search(r"\b(?:continue|proceed|next step|go on)\b[^.?!]*\??\W*$", menu.prompt, re.IGNORECASE)
         return meanings.meaning(option.label) == meanings.YES and onward is not None
     return meanings.meaning(option.label) == meanings.CONTINUE
-
-
-def _risky(menu: Menu, option: Option) -> bool:
-    return _danger(menu, option) != ""
 
 
 def _danger(menu: Menu, option: Option) -> str:
@@ -202,7 +198,7 @@ def _learned(menu: Menu, situation: Situation, found: Choice) -> Choice:
         option, choice, reason = _without(menu, situation, option)
     for key, why in ((situation.preferred, "is preferred here"), (situation.remembered, "was chosen here before")):
         known = _by_key(menu, key)
-        if open_ and known is not None and known.key not in situation.avoided and not _risky(menu, known):
+        if open_ and known is not None and known.key not in situation.avoided and not _danger(menu, known):
             return known, ONLY_WAY, f"{known.key} {why}"
     if choice == SEVERAL and situation.threshold > SEVERAL and not unwanted and option is not None:
         return option, min(situation.threshold, ONLY_WAY), f"{reason}; such recommendations were always taken"

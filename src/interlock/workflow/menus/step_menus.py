@@ -49,6 +49,8 @@ def _shown(line: str) -> str:
 
 def same(one: Menu, other: Menu) -> bool:
     """Whether two menus offer the same: equal keys in the same order, and labels that begin alike."""
+    if one.options == other.options:
+        return True
     if [key.lower() for key in one.keys] != [key.lower() for key in other.keys]:
         return False
     return all(_alike(a.label, b.label) for a, b in zip(one.options, other.options, strict=True))
@@ -61,6 +63,7 @@ def _alike(one: str, other: str) -> bool:
     return first.startswith(second) or second.startswith(first) or SequenceMatcher(None, first, second).ratio() >= 0.7
 
 
+@lru_cache(64)
 def ways_on(step: str) -> tuple[str, ...]:
     """The keys after which the step says to load the next one, in lower case; empty where it does not say."""
     found: list[str] = []

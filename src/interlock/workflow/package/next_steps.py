@@ -58,10 +58,9 @@ def next_steps(
     for one in found:
         if one.path != step.path:
             unique.setdefault(one.path, one)
-    ways = sorted(unique.values(), key=lambda one: one.via == "resume")
-    if start or any(one.via != "resume" for one in ways) or TERMINAL.search(step.text):
-        return ways
-    return ways + _by_order(step, siblings)
+    main = [one for one in unique.values() if one.via != "resume"]
+    ways = [*main, *[one for one in unique.values() if one.via == "resume"]]
+    return ways if start or main or TERMINAL.search(step.text) else ways + _by_order(step, siblings)
 
 
 def _declared(

@@ -153,7 +153,8 @@ def installed(project: str, path: str) -> bool:
     root = os.path.realpath(project)
     package = os.path.realpath(os.path.join(root, INSTALLED))
     whole = os.path.normpath(os.path.join(root, path))
-    return any(one == package or one.startswith(package + os.sep) for one in (whole, os.path.realpath(whole)))
+    inside = f"{package}{os.sep}"
+    return f"{whole}{os.sep}".startswith(inside) or f"{os.path.realpath(whole)}{os.sep}".startswith(inside)
 
 
 def is_set(value: object) -> bool:

@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from interlock.workflow.package import next_steps, step, tagged_steps
@@ -60,6 +61,11 @@ class Workflow:
         if self.entries:
             return next((one for one in self.steps if one.path == self.entries[0]), None)
         return self.steps[0] if self.steps else None
+
+    @cached_property
+    def by_path(self) -> Mapping[str, Step]:
+        """Its steps by their files; of several in one file the last."""
+        return {one.path: one for one in self.steps}
 
     def after(self, current: Step) -> tuple[Next, ...]:
         """The steps that may follow; for steps of one file the next of them."""

@@ -12,9 +12,7 @@ talk about: all of that is answered by the driver, until it leaves with the exit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from interlock.workflow.engine import menus, questions, recovery
+from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
 from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
@@ -85,8 +83,13 @@ def menu_party_under_way(run: Draft) -> Party | None:
 
 
 def _here(run: Draft) -> Party | None:
-    party, here = rounds.of(run), run.record
-    return party if party is not None and party.running and (party.step, party.visit) == (here.id, here.visit) else None
+    party = rounds.of(run)
+    return party if party is not None and party.running and _is_here(run, party) else None
+
+
+def _is_here(run: Draft, party: Party) -> bool:
+    here = run.record
+    return (party.step, party.visit) == (here.id, here.visit)
 
 
 async def hold(run: RunContext) -> None:
@@ -167,7 +170,7 @@ def beyond_thresholds(run: Draft, reading: Reading) -> bool:
     return True
 
 
-def doubted(run: Draft, reading: Reading, signals: Mapping[str, float | None]) -> bool:
+def doubted(run: Draft, reading: Reading, outcome: str) -> bool:
     """Whether the signals of a result hold it for doubtful, once in a visit: then Party Mode is called (FR21b).
 
     Judged by what the signals say, before the cap for a single one and the tier's adjustment: with these nearly every
@@ -175,6 +178,7 @@ def doubted(run: Draft, reading: Reading, signals: Mapping[str, float | None]) -
     """
     if run.settings.tier < CAREFUL or reading.kind == SKIPPED or menus.had_help(run.state, run.record):
         return False
+    signals = confidence_signals.signals(run, outcome)
     present = {name: value for name, value in signals.items() if value is not None}
     if not JUDGES & present.keys():
         return False
@@ -193,9 +197,8 @@ def signal(run: Draft) -> float | None:
 
 
 def _ended_here(run: Draft) -> Party | None:
-    party, here = rounds.of(run), run.record
-    over = party is not None and not party.running and (party.step, party.visit) == (here.id, here.visit)
-    return party if over else None
+    party = rounds.of(run)
+    return party if party is not None and not party.running and _is_here(run, party) else None
 
 
 def _hosted(run: Draft, text: str) -> tuple[Contribution, ...]:

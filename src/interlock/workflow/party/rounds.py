@@ -91,7 +91,7 @@ def installed(package: Package) -> str | None:
 
 def of(run: Draft) -> Party | None:
     """The discussion that is under way in the run, or was the last one."""
-    return Party.of(run.state.party)
+    return Party.of(run.state.party) if run.state.party else None
 
 
 def keep(run: Draft, party: Party) -> None:

@@ -41,7 +41,7 @@ def care(run: Draft) -> Care:
 
 def _care(run: Draft) -> Care:
     shared = run.session.get(overrides.KEY) or {}
-    named = any(PROFILE in one for one in (shared, run.state.plan.said))
+    named = PROFILE in shared or PROFILE in run.state.plan.said
     return overrides.in_force(run.state, shared, run.observe("profiles", run.profiles) if named else {})
 
 

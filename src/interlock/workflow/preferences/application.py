@@ -61,11 +61,11 @@ class Choices:
 def of(run: Draft) -> Preferences:
     """What is known of people's wishes, with what was said in this session."""
     feedback = run.session.get("feedback") or {}
-    said = (Feedback.of(one) for one in feedback.get("said", ()))
+    said = filter(None, map(Feedback.of, feedback.get("said", ())))
     gone = (Forgotten(str(one["id"]), str(one["at"])) for one in feedback.get("forgotten", ()))
     learned = run.observe("learned", lambda: _choices(run).learned)
     forgotten = replace(learned, forgotten=(*learned.forgotten, *gone))
-    return Preferences(forgotten, [one for one in said if one is not None])
+    return Preferences(forgotten, said)
 
 
 def _choices(run: Draft) -> Choices:
@@ -175,7 +175,8 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
 
 def step_of(run: Draft) -> str:
     """What the step at hand is known by in other runs."""
-    return f"{posixpath.basename(run.record.path)}#{run.record.id}"
+    record = run.record
+    return f"{posixpath.basename(record.path)}#{record.id}"
 
 
 def _menu(run: Draft, situation: str, option: Option) -> Pattern:

@@ -63,11 +63,12 @@ def resolved(
     values: dict[str, int | None] = {}
     sources: dict[str, Mapping[str, str]] = {}
     for name in (TIER, BATCH, CONFIDENCE):
-        who = next((one for one in named if name in one[2]), None)
-        if who is not None:
-            values[name], sources[name] = who[2][name], {"method": who[0], "text": who[1]}
-    lasting = next(int(names[TIER] or 0) for method, _, names in named if method != INLINE and TIER in names)
-    return Care(values, sources, max(project, own_tier or 0, lasting), profile.name if profile else None)
+        for method, text, names in named:
+            if name in names:
+                values[name], sources[name] = names[name], {"method": method, "text": text}
+                break
+    lasting = [int(names[TIER] or 0) for method, _, names in named if method != INLINE and TIER in names]
+    return Care(values, sources, max(project, own_tier or 0, lasting[0]), profile.name if profile else None)
 
 
 def _names(profile: Profile) -> dict[str, int | None]:
@@ -82,9 +83,11 @@ def _names(profile: Profile) -> dict[str, int | None]:
 def in_force(state: WorkflowState, shared: Said, own: Mapping[str, Profile]) -> Care:
     """What is in force for a run at the step it is at; `shared` is what was said in its session."""
     plan = state.plan
-    about = (inline_of(one, state.workflow_id, state.current_step) for one in (shared, plan.said))
-    operation = next((word for word in about if word), None)
-    return resolved(plan.tier, layered(plan.said, shared), own=own, operation=operation, own_tier=plan.own_tier)
+    said, operation = layered(plan.said, shared), None
+    if INLINE in said:
+        here = state.workflow_id, state.current_step
+        operation = inline_of(shared, *here) or inline_of(plan.said, *here) or None
+    return resolved(plan.tier, said, own=own, operation=operation, own_tier=plan.own_tier)
 
 
 def shifted(tier: int, by: int) -> int:

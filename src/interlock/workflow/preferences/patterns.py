@@ -118,7 +118,7 @@ class Learned:
 
 def menu_situation(skill: str, step: str, labels: Sequence[str]) -> str:
     """What a menu of a step is known by."""
-    return f"menu:{_hash(skill, step, *sorted(plain(label) for label in labels))}"
+    return f"menu:{_hash(skill, step, *sorted(map(plain, labels)))}"
 
 
 def question_situation(skill: str, step: str, text: str) -> str:

@@ -87,14 +87,15 @@ class Preferences:
     def at_menu(self, skill: str, step: str, options: Sequence[Option]) -> Wishes:
         """What is wished at a menu of a step."""
         situation = menu_situation(skill, step, [one.label for one in options])
-        known = {one.key: self._of_option(situation, one) for one in options}
+        known = {one.key: self._of_option(situation, one) for one in options} if self._feedback else {}
         avoided = tuple(key for key, found in known.items() if found is not None and found.kind == NEGATIVE)
         best = _strongest([one for one in known.values() if one is not None and one.kind == POSITIVE])
         preferred = next((key for key, found in known.items() if found is best), None) if best is not None else None
         chosen = next((one.chosen for one in reversed(self._choices) if one.situation == situation), None)
-        remembered = next((one.key for one in options if plain(one.label) == chosen), None)
+        labels = [(one.key, plain(one.label)) for one in options]
+        remembered = next((key for key, label in labels if label == chosen), None)
         late = deprioritised(self._choices, situation)
-        last = tuple(one.key for one in options if plain(one.label) in late)
+        last = tuple([key for key, label in labels if label in late])
         why = "; ".join(one.text for one in known.values() if one is not None)
         return Wishes(avoided, preferred, remembered if remembered not in avoided else None, last, why)
 

@@ -105,8 +105,8 @@ def attempt_setting(name: object, value: object) -> str | None:
 
 def in_settings(settings: Mapping[str, object]) -> list[str]:
     """What settings want to switch off, each once, also those within others."""
-    found = (attempt_setting(name, value) for name, value in settings.items())
-    return list(dict.fromkeys(one for one in found if one is not None))
+    found = [attempt_setting(name, value) for name, value in settings.items()]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def refusal(what: str, said: str, where: str = "") -> SafetyOverrideBlocked:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from interlock.model.json import Json
@@ -188,7 +189,7 @@ class CodeReview:
         settled, written = await self._apart(lambda: outcome.settle(run, round, held))
         if written:
             run.record.files = list(dict.fromkeys([*run.record.files, *written]))
-            await run.checkpoints.wrote(run.state, written)
+            await self._apart(partial(run.checkpoints.wrote, run.state, written))
         assert isinstance(settled, Examined)
         return settled
 
@@ -276,7 +277,7 @@ def implements(package: Package, workflow: Workflow) -> bool:
         name = forwarded[1].removeprefix("bmad-")
         target = next((one for one in package.of_type("workflows") if one.name == name), None)
         return target is not None and target != workflow.skill and implements(package, workflows.read(package, target))
-    return any(IMPLEMENTS.search(one.title) for one in workflow.steps)
+    return any(map(IMPLEMENTS.search, [one.title for one in workflow.steps]))
 
 
 def several(run: Draft) -> bool:

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from interlock.model.json import Json
 from interlock.workflow.answers import AnswerModel, Text, called, objects, plain, tables_of
-from interlock.workflow.engine import documents, prompts
+from interlock.workflow.engine import documents, evidence, prompts
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.entry import verdicts
 from interlock.workflow.menus import escalation
@@ -247,7 +247,8 @@ def prompt(
             f"## What is known already\n\nThe validation of {context.name} ({context.label}) succeeded while others "
             f"failed: {context.summary}\n\n{listed}\n\nBuild on it where it helps; report only what yours is about."
         )
-    parts.append("## Your instructions\n\n" + prompts.step_prompt(run.workflow, run.state, step))
+    wanted = evidence.wanted(run.workflow, step, run.state.plan.values)
+    parts.append("## Your instructions\n\n" + prompts.step_prompt(run.workflow, run.state, step, wanted=wanted))
     parts.append(FORM)
     return "\n\n".join(parts)
 

@@ -13,11 +13,11 @@ parked early: an answer costs it a new session then, and nobody has waited.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Coroutine
+from functools import cache, partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from interlock.clock import Clock, iso
+from interlock.clock import iso
 from interlock.core.mailbox import notify
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
@@ -29,8 +29,7 @@ from interlock.model.names import HUMAN
 from interlock.model.task import WAITING
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
-from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
-from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
+from interlock.workflow.state.document import RUNNING, WorkflowState
 from interlock.workflow.state.workflow_state_manager import UNWRITTEN, WorkflowStateManager
 
 YIELD = 2.0
@@ -45,8 +44,8 @@ def threaded(call: Callable[Given, Result]) -> Callable[Given, Coroutine[Any, An
     """A verb of the synchronous core, to be awaited: it runs in a thread."""
 
     @wraps(call)
-    async def run(*args: Given.args, **named: Given.kwargs) -> Result:
-        return await in_thread(partial(call, *args, **named))
+    def run(*args: Given.args, **named: Given.kwargs) -> Coroutine[Any, Any, Result]:
+        return in_thread(partial(call, *args, **named))
 
     return run
 
@@ -241,9 +240,16 @@ class LedgerDesk:
             return None
         return await HeldQuestion(self._workspace, self._caller, self._task_id, question, self._patience).wait(seconds)
 
-    @threaded
-    def session(self) -> Json:
+    def session(self) -> Coroutine[Any, Any, Json]:
         """See the port."""
+        return in_thread(self._shared)
+
+    def apart(self, work: Callable[[], Result]) -> Coroutine[Any, Any, tuple[Result, Json]]:
+        """See the port."""
+        done = cache(work)  # Where the ledger is busy, only the reading is tried again.
+        return in_thread(lambda: (done(), self._shared()))
+
+    def _shared(self) -> Json:
         with self._workspace.ledger.snapshot() as rows:
             return rows.workflows.session(self._session)
 
@@ -266,31 +272,3 @@ class LedgerDesk:
         except (Conflict, Forbidden) as error:
             raise Superseded(error.message) from error
         return document
-
-
-class ThreadedCheckpoints:
-    """See `engine.ports.Checkpoints`: `keeper` does the work, in a thread, since it reads and copies files."""
-
-    def __init__(self, keeper: CheckpointKeeper, clock: Clock) -> None:
-        self._keeper = keeper
-        self._clock = clock
-
-    @threaded
-    def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
-        """See the port."""
-        self._keeper.create(state, step=step, reason=reason, at=iso(self._clock.now()))
-
-    @threaded
-    def restore(self, state: WorkflowState) -> Sequence[str] | None:
-        """See the port."""
-        return self._keeper.restore(state)
-
-    @threaded
-    def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
-        """See the port."""
-        self._keeper.wrote(state, paths)
-
-    @threaded
-    def finished(self, state: WorkflowState) -> None:
-        """See the port."""
-        self._keeper.finished(state)

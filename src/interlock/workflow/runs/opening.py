@@ -30,7 +30,7 @@ from interlock.workflow.party import in_a_step
 from interlock.workflow.preferences import application
 from interlock.workflow.preferences.profiles import Profile
 from interlock.workflow.runs import override_commands, starting
-from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
+from interlock.workflow.runs.desk import LedgerDesk
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import COMPLETED, FAILED, WorkflowState
 from interlock.workflow.state.rollback import Rollback
@@ -83,13 +83,12 @@ class Prepared:
         session = override_commands.session_of(self.state)
         chat = self.state.plan.session not in ("", self.state.workflow_id)
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
-        keeper = CheckpointKeeper(in_documents=self.in_documents)
         return RunContext(
             workflow=self.workflow, package=self.package, state=self.state, limits=self.limits, party=in_a_step,
             wishes=application, knowledge=knowledge, thresholds=self._thresholds, profiles=self._profiles,
             examinations=examinations, pool=pool, dispatcher=dispatcher, hooks=hooks,
             desk=LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience),
-            checkpoints=ThreadedCheckpoints(keeper, workspace.clock),
+            checkpoints=CheckpointKeeper(in_documents=self.in_documents),
         )  # fmt: skip
 
     def hooks(self, job: Job) -> Hooking | None:

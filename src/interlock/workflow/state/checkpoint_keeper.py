@@ -15,7 +15,7 @@ from interlock.workflow.state.document import (
     WorkflowState,
 )
 from interlock.workflow.state.rollback_plan import preview
-from interlock.workflow.state.snapshots import Snapshots, sha_of
+from interlock.workflow.state.snapshots import Manifest, Snapshots, sha_of
 
 
 def restore_step(state: WorkflowState, at: str) -> list[str] | None:
@@ -46,13 +46,15 @@ class CheckpointKeeper:
 
     def __init__(self, *, in_documents: bool = True) -> None:
         self._in_documents = in_documents
+        self._taken: tuple[str, Manifest] | None = None
+        """The commit that was made last, and what it holds."""
 
     def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         """See `engine.ports.Checkpoints.create`."""
         record, now = state.step(step), state.as_json(KEPT)
         before = state.checkpoints[-1] if state.checkpoints else None
         checkpoint: CheckpointRow = {
-            "id": f"cp-{1 + max((number_of(one['id']) for one in state.checkpoints), default=0)}",
+            "id": f"cp-{1 + (number_of(before['id']) if before else 0)}",
             "step_id": step,
             "step_name": record.name if record else str(step),
             "timestamp": at,
@@ -69,10 +71,12 @@ class CheckpointKeeper:
         doomed, state.checkpoints = state.checkpoints[:-MOST], state.checkpoints[-MOST:]
         try:
             snapshots = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id)
-            manifest = manifest_of(snapshots, before)
+            known = self._taken is not None and before is not None and before["files"].get("commit") == self._taken[0]
+            manifest = self._taken[1] if known and self._taken else manifest_of(snapshots, before)
             credit(state, before, manifest)
             show(state, manifest)
             commit, taken = snapshots.take(f"{state.skill}: {reason}", {*state.documents, *state.written}, now)
+            self._taken = commit, taken
             left_out = list(taken.left_out[:20])
             checkpoint["files"] = {"kind": SNAPSHOT, "commit": commit, "whole": taken.whole, "left_out": left_out}
             if doomed and not state.rollbacks and number_of(checkpoint["id"]) % MOST == 0:

@@ -27,8 +27,8 @@ def with_checkpoints(text: str, checkpoints: Iterable[CheckpointRow] | None) -> 
         # No longer than FR62 asks for; the whole snapshot is in the checkpoint's commit.
         snapshot = one.get("state_snapshot")
         done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []
-        names = ("step_id", "timestamp", "can_rollback")
-        shown = ", ".join([f"{name}: {json.dumps(one.get(name))}" for name in names])
+        step, at, may = map(json.dumps, (one.get("step_id"), one.get("timestamp"), one.get("can_rollback")))
+        shown = f"step_id: {step}, timestamp: {at}, can_rollback: {may}"
         block.append(f"  - {{{shown}, state_snapshot: {{completed_steps: {json.dumps(done)}}}}}")
     block = [] if checkpoints is None else [f"{KEY}:", *block] if block else [f"{KEY}: []"]
     if lines[0].rstrip() != FENCE:

@@ -8,13 +8,14 @@ their frontmatter (`checkpoint_list`).
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 
 from interlock.model.json import Json
 from interlock.workflow.state import files
 from interlock.workflow.state.checkpoint_list import with_checkpoints
 from interlock.workflow.state.document import RUNNING, CheckpointRow, WorkflowState, step_key
-from interlock.workflow.state.snapshots import Manifest, Snapshots, current, sha_of
+from interlock.workflow.state.snapshots import Manifest, Snapshots, regular, sha_of
 
 MOST = 10
 KEPT = frozenset(
@@ -118,8 +119,8 @@ def show(state: WorkflowState, manifest: Manifest | None, *, listed: bool = True
             continue
         if text is None or text.encode() == data or files.get(whole) != data:
             continue  # Left alone, as it should be, or somebody is writing to it just now.
-        found = current(state.plan.project, path)
+        found = regular(whole)
         before, old = files.sha(data), manifest.entries.get(path) if manifest else None
-        files.put(whole, text.encode(), found.mode if found else None)
+        files.put(whole, text.encode(), stat.S_IMODE(found.st_mode) if found else None)
         if state.written.get(path, old.sha if old else before) == before:
             state.written[path] = files.sha(text.encode())

@@ -309,10 +309,10 @@ class WorkflowState:
     def as_dict(self) -> Json:
         """Return the whole document as JSON knows it, the derived counts among it; of steps only what has a value."""
         shown: Json = _codec().dump_python(self)
-        shown["steps"] = {
-            key: {name: value for name, value in record.items() if value not in (None, "", [], {})}
-            for key, record in shown["steps"].items()
-        }
+        for record in shown["steps"].values():
+            for name, value in list(record.items()):
+                if value in (None, "", [], {}):
+                    del record[name]
         left = self.remaining_count
         return shown | {
             "current_step_name": self.current_step_name,

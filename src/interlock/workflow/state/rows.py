@@ -6,8 +6,9 @@ A prompt writes the row and the entries that it changes, so it costs the same at
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
+from itertools import count, groupby
 from json import JSONEncoder, loads
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from interlock.model.json import Json
@@ -67,7 +68,7 @@ def changes(before: Entries, after: Entries) -> tuple[list[WorkflowEntry], list[
 def whole(rest: Mapping[str, Any], entries: Iterable[WorkflowEntry]) -> Json:
     """Return the document that `split` took apart. What is damaged is left for its reader to notice."""
     document = dict(rest)
-    for kind, found in groupby(entries, key=lambda one: one.kind):
+    for kind, found in groupby(entries, key=attrgetter("kind")):
         *way, name = kind.split("/")
         place: Any = document
         for one in way:
@@ -80,11 +81,12 @@ def whole(rest: Mapping[str, Any], entries: Iterable[WorkflowEntry]) -> Json:
 
 def _placed(before: Mapping[str, tuple[int, Any]], found: Any) -> dict[str, tuple[int, Any]]:
     if isinstance(found, dict):
-        following = 1 + max([n for n, _ in before.values()], default=0)
-        new = {key: n for n, key in enumerate([one for one in found if one not in before], following)}
-        return {key: (before[key][0] if key in before else new[key], value) for key, value in found.items()}
+        following = count(1 + max(before.values(), key=itemgetter(0), default=(0, None))[0])
+        return {key: (before[key][0] if key in before else next(following), value) for key, value in found.items()}
     # A list grows at its end; one that is limited loses its first entries, and the others keep their numbers.
-    first = next(
-        (n for n, value in before.values() if value == found[0]), min([n for n, _ in before.values()], default=1)
-    )
+    first = min(before.values(), key=itemgetter(0), default=(1, None))[0]
+    for n, value in before.values():
+        if value == found[0]:
+            first = n
+            break
     return {str(n): (n, value) for n, value in enumerate(found, first)}

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from interlock.errors import StorageError
 from interlock.gitwork.git import NOBODY
@@ -112,15 +113,15 @@ class Snapshots:
                     data = files.get(path)
                     if data is None:
                         continue
-                    sha = self.keep(data)
+                    sha = self._keep(data)
                 entries[name] = FileEntry(str(sha), stat.S_IMODE(found.st_mode))
                 if max(found.st_mtime_ns, found.st_ctime_ns) < settled:
                     seen[name] = [*now, sha]
             modes = {name: one.mode for name, one in entries.items() if one.mode not in (0o644, 0o755)}
-            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes, "state": self.keep(state)})
+            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes, "state": self._keep(state)})
             by = f"{NOBODY['NAME']} <{NOBODY['EMAIL']}> {int(time.time())} +0000"
             text = f"tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about}\n"
-            commit = self.keep(os.fsencode(text), "commit")
+            commit = self._keep(os.fsencode(text), "commit")
             self._put(os.path.join(self.folder, SEEN), json.dumps(seen).encode())
             if self._first() is None:
                 self._put(os.path.join(self.folder, FIRST), commit.encode())
@@ -177,15 +178,18 @@ class Snapshots:
         about: Json = json.loads(data.rpartition(b"\n\n")[2])
         return data[5:45].decode(), about
 
-    def keep(self, data: bytes, kind: str = "blob") -> str:
+    def keep(self, data: bytes) -> str:
         """Keep a content beside the snapshots, as long as none is forgotten. Its id.
 
         Not synced: a content that power loss took is noticed by its hash, and the rollback refused.
         """
+        self._prepare()
+        return self._keep(data)
+
+    def _keep(self, data: bytes, kind: str = "blob") -> str:
         sha = files.sha(data, kind)
         path = self._object(sha)
         if not os.path.exists(path):
-            self._prepare()
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self._put(path, zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
         return sha
@@ -242,7 +246,7 @@ class Snapshots:
         lines += [(f"{name}/", TREE, self._keep_tree(part)) for name, part in below.items()]
         listed = sorted((os.fsencode(name), mode, sha) for name, mode, sha in lines)  # git sorts a tree as "name/"
         parts = (b"%s %s\0" % (mode.encode(), name.rstrip(b"/")) + bytes.fromhex(sha) for name, mode, sha in listed)
-        return self.keep(b"".join(parts), "tree")
+        return self._keep(b"".join(parts), "tree")
 
     def _listed(self, tree: str, prefix: str = "", known: set[str] | None = None) -> Iterator[tuple[str, str, str]]:
         """(mode, path, id) of everything in a tree, without what is in a tree that is `known`."""
@@ -290,7 +294,7 @@ class Snapshots:
             here = waiting.pop()
             try:
                 with os.scandir(here) as listed:
-                    inside = sorted(listed, key=lambda one: one.name)
+                    inside = sorted(listed, key=attrgetter("name"))
             except OSError:
                 continue
             for one in inside:
@@ -319,8 +323,8 @@ def current(project: str, path: str) -> FileEntry | None:
 
 def sha_of(project: str, path: str) -> str | None:
     """The id of a file's content; null and raises as `current`."""
-    found = current(project, path)
-    return found.sha if found else None
+    data = files.get(files.inside(project, path))
+    return None if data is None else files.sha(data)
 
 
 def regular(path: str) -> os.stat_result | None:
