@@ -309,3 +309,15 @@ def test_the_history_says_why_a_workflow_left_the_queue(team: Team) -> None:
     team.complete(claimed, by="bob")
     left = [(e.task_id, e.payload["reason"]) for e in team.events()[0] if e.type == "workflow.dequeued"]
     assert left == [(at_work, "started"), (claimed, "started"), (called_off, "cancelled"), (last, "started")]
+
+
+def test_turns_that_are_added_are_taken_at_once_by_those_who_wait(team: Team) -> None:
+    at_work, second, third, last = (add(team) for _ in range(4))
+    team.claim(at_work, by="ada")
+    assert queued(team) == [second, third, last]
+    team.configure({"workflow_parallel": 3})
+    assert queued(team) == [last]
+    assert {team.claim(id, by="bob").state for id in (second, third)} == {"in-progress"}
+    team.configure({"workflow_parallel": None})
+    team.complete(at_work, by="ada")
+    assert queued(team) == [last]

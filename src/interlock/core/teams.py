@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.core.mailbox import REASON_LIMIT, notify
 from interlock.core.tasks.finish import ask_reviewer
-from interlock.core.tasks.transition import end_run, move, waiting_state
+from interlock.core.tasks.transition import end_run, move, start_queued_workflows, waiting_state
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import (
     Forbidden,
@@ -269,6 +269,8 @@ def configure(act: UnitOfWork, changes: dict[str, Any]) -> dict[str, Any]:
     act.rows.team.update(team, settings=settings, updated_at=act.at)
     act.event("team.updated", **changes)
     act.topics.add("members")
+    if "workflow_parallel" in changes:
+        start_queued_workflows(act, act.home.for_team(settings).get("workflow_parallel"))
     return settings
 
 

@@ -217,12 +217,13 @@ def workflow_moved(act: UnitOfWork, task: Task) -> None:
     start_queued_workflows(act)
 
 
-def start_queued_workflows(act: UnitOfWork) -> list[model.workflow.QueueEntry]:
-    """Give the free turns to those who are next. Entries whose task waits for another task are passed over."""
+def start_queued_workflows(act: UnitOfWork, parallel: int | None = None) -> list[model.workflow.QueueEntry]:
+    """Give the free turns to those who are next; `parallel` are there in all, by default as the settings say. Entries
+    whose task waits for another task are passed over."""
     started: list[model.workflow.QueueEntry] = []
     if not act.rows.queue.count():
         return started
-    free = act.settings.get("workflow_parallel") - act.rows.queue.active()
+    free = (parallel or act.settings.get("workflow_parallel")) - act.rows.queue.active()
     for entry in act.rows.queue.entries() if free > 0 else ():
         task = act.rows.tasks.get(entry.task_id)
         if task is None or task.state != "ready":
