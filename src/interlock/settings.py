@@ -445,6 +445,8 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
+VARIABLES = {setting.name: setting.variable for setting in SETTINGS}
+"""By the name of a setting."""
 
 
 class Settings:
@@ -466,7 +468,8 @@ class Settings:
 
     def for_team(self, values: Mapping[str, Any]) -> Settings:
         """The same settings with one team's own values laid over."""
-        return Settings(self._now(), values, self._environment)
+        home = self._home.values_now() if isinstance(self._home, SettingsFile) else self._home
+        return Settings(home, values, self._environment)
 
     def get(self, name: str) -> Any:
         """The value in force, parsed."""
@@ -475,18 +478,15 @@ class Settings:
     def look_up(self, name: str) -> tuple[Any, str]:
         """The value in force and where it comes from: environment, team, home or default."""
         setting = known(name)
-        text = self._environment.get(setting.variable)
+        text = self._environment.get(VARIABLES[name])
         if text is not None:
             return setting.parse(text, setting.variable), "environment"
         if setting.team and name in self._team:
             return setting.parse(self._team[name], "team setting"), "team"
-        home = self._now()
+        home = self._home.values_now() if isinstance(self._home, SettingsFile) else self._home
         if name in home:
             return setting.parse(home[name], "settings.json"), "home"
         return setting.default, "default"
-
-    def _now(self) -> Mapping[str, Any]:
-        return self._home.values_now() if isinstance(self._home, SettingsFile) else self._home
 
 
 class SettingsFile:

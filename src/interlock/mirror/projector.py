@@ -286,7 +286,10 @@ def _follows(written: Written, position: Position) -> bool:
 
 def _shown_nowhere(events: Iterable[RawEvent]) -> bool:
     """Whether none of them, such as that a session began, changes a file."""
-    return all(task is None and not type.startswith(_SHOWN) for _, type, task, *_ in events)
+    for _, type, task, *_ in events:
+        if task is not None or type.startswith(_SHOWN):
+            return False
+    return True
 
 
 def _events_since(rows: Rows, position: Position) -> list[RawEvent] | None:

@@ -23,7 +23,7 @@ def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
             if blocker in by_id:
                 blocks.setdefault(blocker, []).append(blocked)
     asked = {}
-    if any(task.state in ASKED for task in tasks):
+    if not ASKED.isdisjoint([task.state for task in tasks]):
         questions = rows.questions.open(tasks[0].id if len(tasks) == 1 else None)
         for question in reversed(questions):
             asked[question.task_id] = question.as_dict()

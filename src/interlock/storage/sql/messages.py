@@ -26,7 +26,7 @@ class SqlMessages(Table[Message]):
     def insert(self, message: Message, client_id: str | None) -> int:
         later = {"n", "attempt", "session"} if message.metadata else {"n", "attempt", "session", "metadata"}
         names = [name for name in self.columns if name not in later]
-        values = [self.encoded(name, getattr(message, name)) for name in names]
+        values = self.encoded(names, [getattr(message, name) for name in names])
         cursor = self.connection.execute(
             f"INSERT INTO messages ({', '.join(names)}, client_id) VALUES ({marks(len(names) + 1)}) RETURNING n",
             (*values, client_id),

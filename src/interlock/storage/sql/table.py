@@ -100,14 +100,14 @@ class Table(Aggregate, Generic[T]):
         """Insert those columns (all by default) of a value."""
         names = columns or self.columns
         listed = ", ".join(f"[{name}]" for name in names)
-        values = [self.encoded(name, getattr(value, name)) for name in names]
+        values = self.encoded(names, [getattr(value, name) for name in names])
         return self.connection.execute(
             f"{verb} INTO {self.name} ({listed}) VALUES ({marks(len(names))}) {clause}", values
         )
 
     def _change(self, value: T, changes: dict[str, Any]) -> None:
         """Write `changes` to the row of `value`, and give them to `value`."""
-        self._write(tuple(getattr(value, key) for key in self.keys), changes)
+        self._write(tuple([getattr(value, key) for key in self.keys]), changes)
         for name, change in changes.items():
             setattr(value, name, change)
 
@@ -116,12 +116,13 @@ class Table(Aggregate, Generic[T]):
         if unknown := changes.keys() - self.columns:
             raise KeyError(f"{self.name} has no column {', '.join(sorted(unknown))}")
         assignments = ", ".join(f"[{name}]=?" for name in changes)
-        values = [self.encoded(name, value) for name, value in changes.items()]
+        values = self.encoded(changes, changes.values())
         self.connection.execute(f"UPDATE {self.name} SET {assignments} WHERE {self._key}", (*values, *key))
 
-    def encoded(self, column: str, value: Any) -> Any:
-        """`value` as the column holds it."""
-        return self.coders[column][0](value) if value is not None and column in self.coders else value
+    def encoded(self, columns: Iterable[str], values: Iterable[Any]) -> list[Any]:
+        """These values as the columns hold them."""
+        coders, each = self.coders, zip(columns, values, strict=True)
+        return [coders[name][0](value) if value is not None and name in coders else value for name, value in each]
 
     def decoded(self, row: tuple[Any, ...]) -> T:
         """The value of a row."""

@@ -108,7 +108,7 @@ class SqlTasks(Table[Task]):
             f"INSERT INTO tasks ({', '.join(f'[{name}]' for name in names)}, n, rank) "
             f"SELECT {marks(len(names))}, next.n, next.n FROM (SELECT coalesce(max(n), 0) + 1 AS n FROM tasks) next "
             "RETURNING n",
-            [self.encoded(name, getattr(task, name)) for name in names],
+            self.encoded(names, [getattr(task, name) for name in names]),
         )
         task.n = task.rank = int(cursor.fetchone()[0])
         return task.n

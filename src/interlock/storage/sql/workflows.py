@@ -27,8 +27,8 @@ class SqlWorkflows(Table["model.workflow.WorkflowRow"]):
     def replace(self, row: model.workflow.WorkflowRow, version: int) -> bool:
         names = self.columns[1:]
         found = self.connection.execute(
-            f"UPDATE workflows SET {', '.join(f'{name}=?' for name in names)} WHERE id=? AND version=? RETURNING id",
-            (*[self.encoded(name, getattr(row, name)) for name in names], row.id, version),
+            f"UPDATE workflows SET {'=?, '.join(names)}=? WHERE id=? AND version=? RETURNING id",
+            (*self.encoded(names, [getattr(row, name) for name in names]), row.id, version),
         )
         return found.fetchone() is not None
 
