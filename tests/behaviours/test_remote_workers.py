@@ -214,6 +214,58 @@ def test_an_agent_elsewhere_can_ask_a_person(place: Place, repository: Repositor
     assert repository.show("interlock/crew", "begun") == "yes", "the second run goes on from what the first delivered"
 
 
+def test_a_member_elsewhere_reviews_what_is_to_be_merged_and_delivers_its_verdict_alone(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    prompts = place.path / "prompts"
+    source = f"""
+        open({str(prompts)!r}, 'a').write(prompt)
+        open('litter', 'w').write('of the reviewer')
+        say('approve' if 'FIX' in open('work').read() else 'changes: nothing is tested')
+        """
+    members = {
+        "bob": place.program("author", "open('work', 'a').write('FIX' if 'nothing is tested' in prompt else 'x')"),
+        "rev": place.program("reviewer", source),
+    }
+    fields = {"subject": "Write it", "assignee": "bob", "review": "rev", "verify": "test -s work"}
+    stage(place, {"one": fields}, members)
+    machine("near", members=["bob"])
+    machine("far", members=["rev"])
+    task = reaches(place, "one", "done")
+    assert [run.member for run in place.team.runs(task.id)] == ["bob", "rev", "bob", "rev"]
+    assert task.check is not None and task.check["merged"] and repository.show("interlock/crew", "work") == "xFIX"
+    said = prompts.read_text()
+    assert "git diff" in said and "interlock task approve" not in said, "our command does not reach the team from there"
+    assert "litter" not in repository.files("interlock/crew")
+    until(lambda: repository.branches() == ["interlock/crew", "main"])
+    until(lambda: left(place, "far") == [])
+
+
+def test_the_verdict_of_a_review_that_was_taken_from_a_worker_counts_no_more(
+    place: Place, repository: Repository
+) -> None:
+    from interlock.app.running import Result
+
+    idle = {"agent": {"command": ["true"]}}
+    stage(place, {"one": {"subject": "Write it", "assignee": "bob", "review": "rev"}}, {"bob": idle, "rev": idle})
+    process = "far|boot|7|9"
+    name = place.team.worker_on(process).name
+    wrote = place.team.work_offer(name, process)
+    assert wrote is not None and not wrote.review
+    approved = Result("ended", "approve", 0, None, 1.0)
+    place.team.work_reported(wrote.task_id, wrote.session, wrote.base, approved)
+    first = place.team.work_offer(name, process)
+    assert first is not None and first.review and (first.member, first.number) == ("rev", 2)
+    assert first.run is None and first.verify is None
+    assert place.team.worker_beat(name, process, 0.5, {first.session: "reading"}).lost == []
+    assert place.team.work_offer(name, process) is None, "one review at a time"
+    place.team.work_reported(first.task_id, first.session, first.base, Result("failed", "", 1, "no such model", 1.0))
+    assert place.task("one").state == "review"
+    with pytest.raises((StaleRun, InvalidTransition)):
+        place.team.work_reported(first.task_id, first.session, first.base, approved)
+    assert place.task("one").state == "review", "it is judged by whoever reviews it now"
+
+
 def test_what_another_machine_did_is_merged_in_order_with_what_is_done_here(
     place: Place, repository: Repository, machine: Machine
 ) -> None:

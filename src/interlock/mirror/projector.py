@@ -286,10 +286,7 @@ def _follows(written: Written, position: Position) -> bool:
 
 def _shown_nowhere(events: Iterable[RawEvent]) -> bool:
     """Whether none of them, such as that a session began, changes a file."""
-    for _, type, task, *_ in events:
-        if task is not None or type.startswith(_SHOWN):
-            return False
-    return True
+    return not [type for _, type, task, *_ in events if task is not None or type.startswith(_SHOWN)]
 
 
 def _events_since(rows: Rows, position: Position) -> list[RawEvent] | None:

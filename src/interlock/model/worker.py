@@ -65,6 +65,7 @@ class WorkOffer:
         base: the commit that the work starts from; `onto`: one to merge into it first.
         branch: what the worker delivers, the run's own: no other run ever writes it.
         prefix: where in the repository the team works.
+        review: whether it reviews what is at `base`, so that nothing of its checkout is delivered.
         lease: for how long the run may be silent.
     """
 
@@ -96,6 +97,7 @@ class WorkOffer:
     git_timeout: float
     stop_grace: float
     output_bytes: int
+    review: bool = False
 
     @property
     def run_id(self) -> str:

@@ -189,9 +189,10 @@ class RemoteWorker:
         def put_away() -> None:
             place = Checkout(self._options.directory, run.offer)
             groups.end_marked(str(session_token(run.offer.session)), run.offer.stop_grace, whole=True)
-            with suppress(*REFUSALS):
-                for piece in deliveries(self._team, place, place.commit()):
-                    piece()
+            if not run.offer.review:
+                with suppress(*REFUSALS):
+                    for piece in deliveries(self._team, place, place.commit()):
+                        piece()
             place.remove()
 
         with suppress(InterlockError, OSError):  # The next start tries again.

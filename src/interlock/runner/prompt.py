@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from interlock.model.message import Message, as_xml
 from interlock.model.question import Question
@@ -104,6 +105,13 @@ or end with a last line that says it: `approve`, or `changes: ` and what has to 
 the review is done again. If you cannot judge it, say so in a message to `human` and end with `changes: ` and what you
 would need to see."""
 
+_REVIEWING_ELSEWHERE = """\
+## How to answer
+
+You review the work of {author}; change nothing yourself. End with a last line that gives your verdict: `approve` if it
+is good, or `changes: ` and what has to change, which is what {author} gets to work on. Anything else is no verdict, and
+the review is done again. If you cannot judge it, end with `changes: ` and what you would need to see."""
+
 
 def exchange(question: Question) -> str:
     """A question with its answer, and what was said around it."""
@@ -112,7 +120,7 @@ def exchange(question: Question) -> str:
     return f"{said}{asked}\n\n{question.answered_by} answered: {question.answer}"
 
 
-def letters(mail: list[Message]) -> str:
+def letters(mail: Sequence[Message]) -> str:
     """Messages, as a part of a prompt."""
     shown = [message for message in mail if message.type not in NOT_PROMPTED]
     return "## Messages for you\n\n" + "".join(map(as_xml, shown)).rstrip("\n")
@@ -157,8 +165,9 @@ def findings_prompt(task: Task) -> str:
     )
 
 
-def review_prompt(task: Task, mail: list[Message]) -> str:
-    """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer."""
+def review_prompt(task: Task, mail: Sequence[Message] = (), *, elsewhere: bool = False) -> str:
+    """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer.
+    `elsewhere`: where our command and tools do not reach the team."""
     parts = [f"# Review: {task.subject} ({task.id})", f"## The task of {task.owner}\n\n{task.body or task.subject}"]
     parts.append(f"## What {task.owner} says\n\n{task.output or '(nothing)'}")
     check = task.check
@@ -168,11 +177,12 @@ def review_prompt(task: Task, mail: list[Message]) -> str:
         parts.append(f"## Its check\n\n`{check['command']}` {ended}:\n\n{tail}")
     if task.worktree:
         base = str(task.worktree["base"])[:12]
+        files = f"git diff {base} --stat" if elsewhere else f"interlock diff {task.id} --stat"
         parts.append(
             f"## Its changes\n\nYou are in a checkout of what is to be merged. `git diff {base}` shows what "
-            f"{task.owner} changed, `interlock diff {task.id} --stat` the files."
+            f"{task.owner} changed, `{files}` the files."
         )
-    parts.append(_REVIEWING.format(id=task.id, author=task.owner))
+    parts.append((_REVIEWING_ELSEWHERE if elsewhere else _REVIEWING).format(id=task.id, author=task.owner))
     if mail:
         parts.append(letters(mail))
     return "\n\n".join(parts) + "\n"

@@ -11,6 +11,7 @@ transaction that accepts the report, and refuses the report of a run that was su
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from uuid import uuid4
 
 from interlock.clock import iso, seconds
 from interlock.core import workers
-from interlock.core.tasks import claim, verify
+from interlock.core.tasks import claim, review, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import (
@@ -49,7 +50,7 @@ from interlock.runner import artifacts, completion, workspace_allocation
 from interlock.runner.executor import Result
 from interlock.runner.job import TOLD
 from interlock.runner.permissions import policy_of
-from interlock.runner.prompt import prompt_for
+from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
 from interlock.runner.verify import Evidence, variables
 from interlock.settings import Settings
@@ -156,7 +157,8 @@ def _claim(workspace: Workspace, name: str, process: str) -> tuple[Task, Member,
         taken, caller = None, Principal(member.name, new_session(), face="runner", process=process)
         with suppress(RunLimit, _NothingForIt), workspace.act(caller) as act:
             limit = worker.parallel or int(act.settings.get("parallel"))
-            taken = claim.claim_next(
+            # What waits for a verdict comes first: the work itself is done already.
+            taken = review.claim_review(act, runner=process, parallel=limit) or claim.claim_next(
                 act, shell=member.agent == "shell", runner=process, parallel=limit, labels=worker.labels
             )
             if taken is None or taken.type == "WORKFLOW":
@@ -170,17 +172,25 @@ def _claim(workspace: Workspace, name: str, process: str) -> tuple[Task, Member,
 
 def _able(rows: Rows, worker: WorkerRecord, settings: Settings, now: str) -> list[Member]:
     """The members for whom the worker could begin a task now, in the order in which those tasks are to be begun."""
-    able, ageing = [], float(settings.get("ageing"))
+    able, ageing = list[tuple[tuple[float, int], Member]](), float(settings.get("ageing"))
+    in_review = rows.tasks.select(states=["review"])
     for member in rows.team.members() if worker.status == "active" else ():
         if member.role != "member" or not member.agent:
             continue
         if worker.members is not None and member.name not in worker.members:
             continue
-        shell = member.agent == "shell"
-        task = rows.tasks.next_ready(member.name, shell=shell, now=now, labels=worker.labels, ageing=ageing)
-        # A workflow asks and answers all the time: it is carried out beside the ledger.
-        if task is not None and task.type != "WORKFLOW" and claim.may_be_given_work(rows, member.name, settings):
-            able.append((claim.turn(task, ageing), member))
+        reviews = review.waiting_for(rows, member.name, in_review)
+        if reviews := [one for one in reviews if one.not_before is None or one.not_before <= now]:
+            turn = -math.inf, reviews[0].n
+        else:
+            shell = member.agent == "shell"
+            task = rows.tasks.next_ready(member.name, shell=shell, now=now, labels=worker.labels, ageing=ageing)
+            # A workflow asks and answers all the time: it is carried out beside the ledger.
+            if task is None or task.type == "WORKFLOW":
+                continue
+            turn = claim.turn(task, ageing)
+        if claim.may_be_given_work(rows, member.name, settings):
+            able.append((turn, member))
     return [member for _, member in sorted(able, key=itemgetter(0))]
 
 
@@ -191,7 +201,8 @@ class _NothingForIt(Exception):
 def _prepared(
     workspace: Workspace, how: Isolation, found: Trees, task: Task, member: Member, caller: Principal
 ) -> WorkOffer:
-    base, onto = _start(workspace, found, task)
+    reviews = task.state == "review"
+    base, onto = (_sealed(workspace, found, task), None) if reviews else _start(workspace, found, task)
     with workspace.ledger.snapshot() as rows:
         settings, names = workspace.settings(rows), variables(task, member)
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
@@ -200,8 +211,9 @@ def _prepared(
         team=workspace.name, team_id=how.identity, task_id=task.id, number=task.run, subject=task.subject,
         member=member.name, session=str(caller.session), agent=str(member.agent), command=member.command,
         model=member.model, permissions=policy_of(member, settings), kind=task.type,
-        prompt=prompt_for(task, [], asked, elsewhere=branch), run=task.command, verify=task.verify, setup=how.setup,
-        env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix,
+        prompt=review_prompt(task, elsewhere=True) if reviews else prompt_for(task, [], asked, elsewhere=branch),
+        run=None if reviews else task.command, verify=None if reviews else task.verify, setup=how.setup,
+        env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix, review=reviews,
         lease=float(settings.get("heartbeat_ttl")),
         time_limit=float(settings.get("task_timeout") if task.timeout is None else task.timeout),
         setup_timeout=how.setup_timeout, verify_timeout=how.verify_timeout, git_timeout=how.git_timeout,
@@ -230,6 +242,15 @@ def _start(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str | N
     git = found.repository.git
     head = git.commit_of(HEADS + str(known["branch"])) or str(known.get("head") or known["base"])
     return head, None if git.contains(found.head(), head) else found.head()
+
+
+def _sealed(workspace: Workspace, found: Trees, task: Task) -> str:
+    """The commit that a reviewer is to judge."""
+    known = task.worktree
+    if known is None:
+        return found.head()
+    sealed = workspace_allocation.seal(workspace, task, found)
+    return sealed.head if sealed is not None else str(known.get("head") or known["branch"])
 
 
 def objects(
@@ -314,8 +335,11 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         task = find(act.rows, task_id)
         if _verifies(task, run):
             return WorkStep("verify", str(task.verify))  # It was reported, and the answer was lost.
-        claim.must_hold(act, task)
-        if head is not None:
+        under = review.under_review(act.rows, task)
+        reviews = under is not None and (under.number, under.member) == (run.number, run.member)
+        if not reviews:
+            claim.must_hold(act, task)
+        if head is not None and not reviews:
             path = found.path(task.id)
             known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
             act.rows.tasks.update(task, worktree={**(task.worktree or {}), **known, "update": False})
