@@ -337,12 +337,14 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
             return WorkStep("verify", str(task.verify))  # It was reported, and the answer was lost.
         under = review.under_review(act.rows, task)
         reviews = under is not None and (under.number, under.member) == (run.number, run.member)
+        before = task.worktree or {}
         if not reviews:
             claim.must_hold(act, task)
         if head is not None and not reviews:
             path = found.path(task.id)
             known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
-            act.rows.tasks.update(task, worktree={**(task.worktree or {}), **known, "update": False})
+            act.rows.tasks.update(task, worktree={**before, **known, "update": False})
+    _forget_earlier(found, before, task.worktree or {})
     _log(workspace.log_path(task.id, run.number), said)
     tree = found.repository.git("rev-parse", f"{head}^{{tree}}").text if head is not None else None
     proof = tree if task.command is not None and result.status == "ended" else None
@@ -351,6 +353,13 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         return WorkStep("verify", str(left.verify))
     completion.end_session(workspace, caller)
     return WorkStep("end")
+
+
+def _forget_earlier(found: Trees, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Remove the branch of the run before this one, which went on from what that had delivered."""
+    branch, head = before.get("branch"), before.get("head")
+    if branch and head and branch != now.get("branch") and found.repository.git.contains(str(head), str(now["head"])):
+        found.forget(str(branch), str(head))
 
 
 def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence) -> WorkStep:
