@@ -241,6 +241,38 @@ def test_a_member_elsewhere_reviews_what_is_to_be_merged_and_delivers_its_verdic
     until(lambda: left(place, "far") == [])
 
 
+def test_what_a_run_elsewhere_used_is_told_and_what_it_does_not_tell_is_unknown(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    used = [{"usage": {"input": 1000, "output": 200, "total_cost": 0.5}}, {"say": "done"}]
+    members = {
+        "ada": acp_member(place.path, "ada", turns=[used]),
+        "bob": place.program("agent", "say('done')"),
+        "sam": SHELL,
+    }
+    fields = {"subject": "Write it", "verify": "true"}
+    tasks = {name: {**fields, "assignee": name} for name in ("ada", "bob")} | {"sam": {"run": "true"}}
+    stage(place, tasks, members)
+    machine("far", parallel=3)
+    for key in tasks:
+        reaches(place, key, "done")
+    spent = {key: place.team.runs(key)[0].as_dict()["spent"] for key in tasks}
+    assert (spent["ada"]["turns"], spent["ada"]["input_tokens"], spent["ada"]["output_tokens"]) == (1, 1000, 200)
+    assert (spent["bob"]["turns"], spent["bob"]["input_tokens"]) == (1, None)
+    assert (spent["sam"]["turns"], spent["sam"]["input_tokens"]) == (0, 0)
+    totals = place.team.report().totals.spent
+    assert (totals["turns"], totals["input_tokens"], totals["unknown"]) == (2, 1000, ["bob"])
+
+
+def test_a_run_that_never_told_what_it_used_has_an_unknown_part(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"subject": "Write it"}}, {"bob": {"agent": {"command": ["true"]}}})
+    process = "far|boot|7|9"
+    offer = place.team.work_offer(place.team.worker_on(process).name, process)
+    assert offer is not None and place.team.runs("one")[0].unmetered
+    place.team.cancel("one")
+    assert place.team.report().totals.spent["unknown"] == ["bob"]
+
+
 def test_the_verdict_of_a_review_that_was_taken_from_a_worker_counts_no_more(
     place: Place, repository: Repository
 ) -> None:

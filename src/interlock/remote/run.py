@@ -34,6 +34,7 @@ from interlock.runner.environment import allowed_environment
 from interlock.runner.executor import Execution, Executor, Job, Result
 from interlock.runner.permissions import judge, pick
 from interlock.runner.run_processes import session_token
+from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import Evidence, run_check
 
 Value = TypeVar("Value")
@@ -50,6 +51,7 @@ class OfferedRun:
     def __init__(self, team: Team, offer: WorkOffer, root: str, hear: Callable[[Update], None]) -> None:
         self.offer = offer
         self._said: list[str] = []
+        self._meter = UsageMeter()
         self.lost = False
         self.over = False
         self.stopped = False
@@ -131,7 +133,10 @@ class OfferedRun:
         try:
             if self.lost or self.stopped:
                 await execution.cancel()
-            return await execution.run(self._updated)
+            result = await execution.run(self._updated)
+            if self.offer.agent != "shell" and not result.permanent:  # What never started has spent nothing.
+                self._meter.turn_ended(whole=result.status == "ended")
+            return result
         finally:
             self._execution = None
             with anyio.CancelScope(shield=True):
@@ -139,6 +144,8 @@ class OfferedRun:
 
     async def _report(self, result: Result) -> WorkStep:
         offer = self.offer
+        if offer.agent != "shell":
+            result = replace(result, spent=self._meter.told())
         return await self._told(
             partial(self._team.work_reported, offer.task_id, offer.session, offer.base, result, self.unsaid())
         )
@@ -206,6 +213,7 @@ class OfferedRun:
     def _updated(self, update: Update) -> None:
         if update.kind == "text":
             self._said.append(update.text if update.text.endswith("\n") else f"{update.text}\n")
+        self._meter.hear(update)
         self._hear(replace(update, text=plain(update.text), member=self.offer.member, task_id=self.offer.task_id))
 
     def _checking(self, line: str) -> None:

@@ -57,7 +57,8 @@ class Result:
     `ended`: the program ended by itself, successfully. `failed`: with an error. `killed`: by a signal that was not
     ours. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left; `retry_at` is
     then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
-    person has to log in first. `permanent`: it could not start, and would not on another try.
+    person has to log in first. `permanent`: it could not start, and would not on another try. `spent`: of a run
+    elsewhere, what it used (see `usage.UsageMeter.told`); None where it does not say.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -68,6 +69,7 @@ class Result:
     retry_at: float | None = None
     login: bool = False
     permanent: bool = False
+    spent: dict[str, float] | None = None
 
 
 def begun() -> None:

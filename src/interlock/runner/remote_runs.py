@@ -52,6 +52,7 @@ from interlock.runner.job import TOLD
 from interlock.runner.permissions import policy_of
 from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
+from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import Evidence, variables
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -164,7 +165,9 @@ def _claim(workspace: Workspace, name: str, process: str) -> tuple[Task, Member,
             if taken is None or taken.type == "WORKFLOW":
                 raise _NothingForIt
             caller.run = taken.run
-            claim.heartbeat(act, taken)
+            run = claim.heartbeat(act, taken)
+            if member.agent != "shell":
+                act.rows.runs.update(run, unmetered=1)  # until its account is closed
         if taken is not None and caller.run is not None:
             return taken, member, caller
     return None
@@ -331,6 +334,9 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     caller, branch = _caller(run), f"interlock-work/{workspace.name}/{run.id}"
     head = found.repository.git.commit_of(HEADS + branch)
     start = found.start(base)
+    if result.spent is not None:
+        with workspace.act(Principal(SYSTEM)) as act:
+            UsageMeter.of(result.spent).write(act, task_id, _of_session(act.rows, task_id, session), closes=True)
     with workspace.act(caller) as act:
         task = find(act.rows, task_id)
         if _verifies(task, run):
@@ -393,7 +399,11 @@ def _caller(run: Run) -> Principal:
 
 def _run(workspace: Workspace, task_id: str, session: str) -> Run:
     with workspace.ledger.snapshot() as rows:
-        run = rows.runs.of_session(task_id, session)
+        return _of_session(rows, task_id, session)
+
+
+def _of_session(rows: Rows, task_id: str, session: str) -> Run:
+    run = rows.runs.of_session(task_id, session)
     if run is None or run.runner is None:
         raise StaleRun(f"No run of {task_id} has that session.", task_id=task_id)
     return run

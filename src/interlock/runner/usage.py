@@ -25,6 +25,7 @@ from interlock.storage.ledger import Rows
 COUNTED = ("turns", "input_tokens", "output_tokens", "cost_usd")
 UNITS = {"turns": "turns", "tokens": "tokens", "cost_usd": "USD", "time": "seconds"}
 CONTINUE, CANCEL = "continue", "cancel"
+UNMETERED = "unmetered"
 
 
 class UsageMeter:
@@ -38,6 +39,20 @@ class UsageMeter:
         """How many prompts have ended without a word of their tokens."""
         self._cut_off = 0
         """How many others were cut off: of their last request nothing was told."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, object]) -> UsageMeter:
+        """What a meter on another machine has `told`."""
+        meter = cls()
+        meter.hear(Update("usage", "", told))
+        unmetered = told.get(UNMETERED)
+        meter.unmetered = int(unmetered) if isinstance(unmetered, (int, float)) and 0 <= unmetered < 1e9 else 1
+        return meter
+
+    def told(self) -> dict[str, float]:
+        """What was spent since the last call, with how many prompts of all so far something is unknown."""
+        spent, self._spent = self._spent, {}
+        return {**spent, UNMETERED: self.unmetered + self._cut_off}
 
     @property
     def spent(self) -> bool:
