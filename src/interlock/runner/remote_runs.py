@@ -31,6 +31,7 @@ from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import (
     Conflict,
     Forbidden,
+    GitFailed,
     InterlockError,
     InvalidRequest,
     NotFound,
@@ -364,8 +365,9 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
 def _forget_earlier(found: Trees, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Remove the branch of the run before this one, which went on from what that had delivered."""
     branch, head = before.get("branch"), before.get("head")
-    if branch and head and branch != now.get("branch") and found.repository.git.contains(str(head), str(now["head"])):
-        found.forget(str(branch), str(head))
+    with suppress(GitFailed):  # It stays then; the report counts.
+        if branch and head and branch != now.get("branch") and found.repository.git.contains(str(head), now["head"]):
+            found.forget(str(branch), str(head))
 
 
 def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence) -> WorkStep:
