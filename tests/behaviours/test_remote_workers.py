@@ -264,6 +264,65 @@ def test_what_a_run_elsewhere_used_is_told_and_what_it_does_not_tell_is_unknown(
     assert (totals["turns"], totals["input_tokens"], totals["unknown"]) == (2, 1000, ["bob"])
 
 
+@pytest.mark.parametrize("word", ["continue", "cancel"])
+def test_a_turn_elsewhere_that_is_over_a_limit_ends_and_a_person_is_asked(
+    place: Place, repository: Repository, machine: Machine, word: str
+) -> None:
+    half = [{"write": {"path": "half", "text": "half"}}, {"usage": {"total_cost": 0.5}}, {"hang": True}]
+    goes_on = [{"match": "used 0.50 USD", "do": [{"run": ["mv", "half", "whole"]}, {"say": "done"}]}]
+    members = {"ada": acp_member(place.path, "ada", turns=[half], when=goes_on)}
+    task = {"subject": "Write it", "verify": "test -e whole", "limits": {"cost_usd": 0.4}}
+    stage(place, {"one": task}, members)
+    machine("far")
+    until(lambda: bool(place.team.questions()))
+    (question,) = place.team.questions()
+    assert (question.kind, question.text) == ("limit", f"{question.task_id} has used 0.50 USD of 0.40 USD. Go on?")
+    until(lambda: place.team.runs("one")[0].ended_at is not None)
+    assert place.team.runs("one")[0].cost_usd == 0.5
+    assert repository.show(str((place.task("one").worktree or {})["branch"]), "half") == "half", "nothing is lost"
+    place.team.reply("one", word, question=question.id)
+    reaches(place, "one", "done" if word == "continue" else "cancelled")
+    assert len(place.team.runs("one")) == (2 if word == "continue" else 1)
+
+
+def test_a_task_elsewhere_whose_check_failed_does_not_go_on_beyond_its_limit(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    members = {"ada": acp_member(place.path, "ada", turns=[[{"say": "done"}]])}
+    stage(place, {"one": {"subject": "Write it", "verify": "false", "limits": {"turns": 1}}}, members)
+    machine("far")
+    until(lambda: bool(place.team.questions()))
+    (question,) = place.team.questions()
+    assert question.kind == "limit" and "has used 1 turns of 1 turns" in question.text
+    until(lambda: place.team.runs("one")[0].ended_at is not None)
+    assert place.task("one").state == "awaiting-response" and place.team.runs("one")[0].turns == 1
+
+
+def test_what_a_run_elsewhere_used_is_counted_once_however_often_it_is_told(
+    place: Place, repository: Repository
+) -> None:
+    from interlock.app.running import Result
+
+    stage(place, {"one": {"subject": "Write it", "limits": {"tokens": 50}}}, {"bob": acp_member(place.path, "bob")})
+    process = "far|boot|7|9"
+    name = place.team.worker_on(process).name
+    offer = place.team.work_offer(name, process)
+    assert offer is not None
+    told = {"turns": 1, "input_tokens": 30, "cost_usd": 0.1}
+    for _ in range(2):
+        spent = {offer.session: told, "of another": {"turns": 9}}
+        assert place.team.worker_beat(name, process, 0.5, {offer.session: ""}, spent=spent).over == []
+    more = {"turns": 1, "input_tokens": 40, "output_tokens": 10, "cost_usd": 0.3}
+    for _ in range(2):  # Heard or not: the answer is the same as long as it is so.
+        found = place.team.worker_beat(name, process, 0.5, {offer.session: ""}, spent={offer.session: more})
+        assert (found.over, found.lost) == ([offer.session], [])
+    ended = Result("ended", "done", 0, None, 1.0, spent={**more, "unmetered": 0})
+    place.team.work_reported(offer.task_id, offer.session, offer.base, ended)
+    assert place.task("one").state == "done", "it was done before it could be stopped"
+    (run,) = place.team.runs("one")
+    assert (run.turns, run.input_tokens, run.output_tokens, run.cost_usd, run.unmetered) == (1, 40, 10, 0.3, 0)
+
+
 def test_a_run_that_never_told_what_it_used_has_an_unknown_part(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"subject": "Write it"}}, {"bob": {"agent": {"command": ["true"]}}})
     process = "far|boot|7|9"

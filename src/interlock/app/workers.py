@@ -48,15 +48,17 @@ class WorkerVerbs(TeamBase):
         )  # fmt: skip
 
     def worker_beat(
-        self, name: str, process: str, load: float | None, said: Mapping[str, str], *, free: bool = True
-    ) -> model.worker.WorkerBeat:
-        """Show that a worker lives, and its runs with it: `said` is what each has printed since, by its session.
-        One that is `free` is told whether there is work for it.
+        self, name: str, process: str, load: float | None, said: Mapping[str, str], *, free: bool = True,
+        spent: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> model.worker.WorkerBeat:  # fmt: skip
+        """Show that a worker lives, and its runs with it: `said` is what each has printed since, by its session, and
+        `spent` what each has used so far: `turns`, `input_tokens`, `output_tokens`, `cost_usd`. One that is `free` is
+        told whether there is work for it.
 
         Raises:
             WorkerNotFound: it is no worker of this team any more, and signs on again.
         """
-        return app.running.remote_runs.beat(self._workspace, name, process, load, said, free)
+        return app.running.remote_runs.beat(self._workspace, name, process, load, said, free, spent or {})
 
     def worker_off(self, name: str, process: str) -> None:
         """Note that a worker has ended."""

@@ -113,6 +113,7 @@ class WorkerBeat:
         lease: seconds for which its runs are its own if it is not heard of again.
         rest: seconds that it may wait until its next beat.
         work: whether there is work for it now.
+        over: the sessions of its runs that are over a limit, so that their turns are to end.
     """
 
     status: str
@@ -120,6 +121,7 @@ class WorkerBeat:
     lease: float = 0.0
     rest: float = 0.0
     work: bool = False
+    over: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)

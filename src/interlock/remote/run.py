@@ -71,6 +71,11 @@ class OfferedRun:
         self.stopped = True
         await self._end()
 
+    async def pause(self) -> None:
+        """End its turn, which is over a limit, and report; the home says what follows."""
+        if self._execution is not None:
+            await self._execution.cancel()
+
     async def _end(self) -> None:
         if self._execution is not None:
             await self._execution.cancel()
@@ -144,8 +149,7 @@ class OfferedRun:
 
     async def _report(self, result: Result) -> WorkStep:
         offer = self.offer
-        if offer.agent != "shell":
-            result = replace(result, spent=self._meter.told())
+        result = replace(result, spent=self.spent())
         return await self._told(
             partial(self._team.work_reported, offer.task_id, offer.session, offer.base, result, self.unsaid())
         )
@@ -223,6 +227,10 @@ class OfferedRun:
         """What it has printed since the last call, the end of it."""
         said, self._said = "".join(self._said), []
         return said[-most:]
+
+    def spent(self) -> dict[str, float] | None:
+        """What it has used so far; None of a command, which uses nothing."""
+        return self._meter.told() if self.offer.agent != "shell" else None
 
     def unheard(self, said: str) -> None:
         """Take back what the home was not told after all."""

@@ -135,7 +135,8 @@ class RemoteWorker:
         runs = {session: run for session, run in self._runs.items() if not run.lost}
         said = {session: run.unsaid(SAID_AT_ONCE // len(runs)) for session, run in runs.items()}
         sent = _awake_or_not()
-        show = partial(self._team.worker_beat, worker.name, self._process, load(), said, free=self._free)
+        spent = {session: told for session, run in runs.items() if (told := run.spent())}
+        show = partial(self._team.worker_beat, worker.name, self._process, load(), said, free=self._free, spent=spent)
         try:
             self._heard = await anyio.to_thread.run_sync(show)
         except UNREACHED:
@@ -146,6 +147,9 @@ class RemoteWorker:
         for session in self._heard.lost:
             if session in runs and not runs[session].over:
                 await runs[session].lose()
+        for session in self._heard.over:
+            if session in runs and not runs[session].over:
+                await runs[session].pause()
 
     async def _watch(self) -> None:
         """Lose the runs whose lease is over. A beat on its way may wait for an answer for longer than that."""

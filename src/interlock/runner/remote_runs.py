@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from interlock.clock import iso, seconds
 from interlock.core import workers
-from interlock.core.tasks import claim, review, verify
+from interlock.core.tasks import answer, claim, review, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import (
@@ -53,7 +53,7 @@ from interlock.runner.job import TOLD
 from interlock.runner.permissions import policy_of
 from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
-from interlock.runner.usage import UsageMeter
+from interlock.runner.usage import COUNTED, UsageMeter, ask_to_continue, excess
 from interlock.runner.verify import Evidence, variables
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -90,10 +90,11 @@ def sign_on(workspace: Workspace, caller: Principal, **about: Any) -> WorkerReco
 
 
 def beat(
-    workspace: Workspace, name: str, process: str, load: float | None, said: Mapping[str, str], free: bool
-) -> WorkerBeat:
-    """Show that a worker lives, and that its runs do: `said` is what each, by the id of its session, has printed since.
-    One that is `free` is told whether there is work for it.
+    workspace: Workspace, name: str, process: str, load: float | None, said: Mapping[str, str], free: bool,
+    spent: Mapping[str, Mapping[str, float]],
+) -> WorkerBeat:  # fmt: skip
+    """Show that a worker lives, and that its runs do: `said` is what each, by the id of its session, has printed since,
+    `spent` what it has told so far of what it used. One that is `free` is told whether there is work for it.
 
     Raises:
         WorkerNotFound: it is no worker of this team any more.
@@ -117,8 +118,22 @@ def beat(
                 del runs[run.session]
     for run in held:
         _log(workspace.log_path(run.task_id, run.number), said[run.session])
+    over = [run.session for run in runs.values() if _is_over(workspace, run, spent.get(run.session, {}))]
     lease = seconds(worker.beat_at) + ttl - now
-    return WorkerBeat(worker.status, [one for one in said if one not in runs], lease, min(rest, ttl / 4), work)
+    return WorkerBeat(worker.status, [one for one in said if one not in runs], lease, min(rest, ttl / 4), work, over)
+
+
+def _is_over(workspace: Workspace, run: Run, told: Mapping[str, float]) -> bool:
+    """Write down what a run has used in its turn so far; whether that is more than it may."""
+    if not any(told.get(name) for name in COUNTED):
+        return False
+    if UsageMeter.of(run, told).spent:
+        with workspace.act(Principal(SYSTEM)) as act:
+            run = _of_session(act.rows, run.task_id, run.session)
+            UsageMeter.of(run, told).write(act, run.task_id, run)
+    with workspace.ledger.snapshot() as rows:
+        task, now = find(rows, run.task_id), iso(workspace.clock.now())
+        return task.state == "in-progress" and excess(rows, task, run, workspace.settings(rows), now) is not None
 
 
 def sign_off(workspace: Workspace, name: str, process: str) -> None:
@@ -337,7 +352,8 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     start = found.start(base)
     if result.spent is not None:
         with workspace.act(Principal(SYSTEM)) as act:
-            UsageMeter.of(result.spent).write(act, task_id, _of_session(act.rows, task_id, session), closes=True)
+            run = _of_session(act.rows, task_id, session)
+            UsageMeter.of(run, result.spent).write(act, task_id, run, closes=True)
     with workspace.act(caller) as act:
         task = find(act.rows, task_id)
         if _verifies(task, run):
@@ -351,6 +367,8 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
             path = found.path(task.id)
             known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
             act.rows.tasks.update(task, worktree={**before, **known, "update": False})
+        if result.status == "cancelled" and not reviews:
+            _asks_beyond_limit(act, task, run, unmetered=False)  # Its turn was ended for that, most likely.
     _forget_earlier(found, before, task.worktree or {})
     _log(workspace.log_path(task.id, run.number), said)
     tree = found.repository.git("rev-parse", f"{head}^{{tree}}").text if head is not None else None
@@ -360,6 +378,14 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         return WorkStep("verify", str(left.verify))
     completion.end_session(workspace, caller)
     return WorkStep("end")
+
+
+def _asks_beyond_limit(act: UnitOfWork, task: Task, run: Run, *, unmetered: bool) -> bool:
+    """Whether a limit is reached, so that a person is asked before the task goes on."""
+    over = excess(act.rows, task, run, act.settings, act.at, unmetered=unmetered)
+    if over is not None:
+        ask_to_continue(act, task, over, held=False)
+    return over is not None
 
 
 def _forget_earlier(found: Trees, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -385,7 +411,11 @@ def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence
             verify.verified(act, task, asdict(evidence), run=run.number, verifier=run.runner)
         elif task.run != run.number or task.state != "in-progress":  # else the answer was lost
             raise StaleRun(f"The check of {run.id} is not this worker's any more.", task_id=task_id)
-    if task.state == "in-progress" and task.run == run.number:
+        goes_on = task.state == "in-progress" and task.run == run.number
+        if goes_on and _asks_beyond_limit(act, task, run, unmetered=bool(run.unmetered)):
+            answer.park(act, task, "its program has ended")
+            goes_on = False
+    if goes_on:
         return WorkStep("again", prompt_for(task, [], elsewhere=str((task.worktree or {}).get("branch"))))
     completion.end_session(workspace, caller)
     return WorkStep("end")

@@ -238,7 +238,8 @@ class TurnLoop:
             unmetered = self._run.meter.unmetered > 0
             over = usage.excess(act.rows, task, run, act.settings, act.at, unmetered=unmetered)
             if over is not None:
-                return self._ask_to_continue(act, task, over)
+                usage.ask_to_continue(act, task, over, held=True)
+                return "wait"
             if task.rounds > self._rounds:
                 self.new_round(task.rounds)
                 return NextPrompt(findings_prompt(task))
@@ -293,18 +294,6 @@ class TurnLoop:
         answer.ask(
             act, task, kind="clarification", text=f"{act.name} {said}. What should it do?", options=(), held=True,
             context=f"Your answer is its next prompt. `interlock logs {task.id}` shows what it did.",
-        )  # fmt: skip
-        return "wait"
-
-    def _ask_to_continue(self, act: UnitOfWork, task: Task, over: usage.Excess) -> Step:
-        whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"
-        act.event("limit.reached", task.id, of=over.of, measure=over.measure, limit=over.limit, spent=over.spent)
-        more = usage.amount(over.measure, over.limit)
-        answer.ask(
-            act, task, kind="limit", text=f"{whose} used {over.as_text()}. Go on?",
-            options=(usage.CONTINUE, usage.CANCEL), held=True,
-            context=f"continue: as much once more; cancel: {task.id} is cancelled. So far the limit was {more}.",
-            data={"of": over.of, "measure": over.measure, "limit": over.limit, "spent": over.spent},
         )  # fmt: skip
         return "wait"
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from interlock.agents.session import Update
 from interlock.clock import iso
+from interlock.core.tasks import answer
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.question import Question
 from interlock.model.run import Run
@@ -41,18 +42,19 @@ class UsageMeter:
         """How many others were cut off: of their last request nothing was told."""
 
     @classmethod
-    def of(cls, told: Mapping[str, object]) -> UsageMeter:
-        """What a meter on another machine has `told`."""
+    def of(cls, run: Run, told: Mapping[str, float]) -> UsageMeter:
+        """What a meter on another machine has `told` of the run that is not written down yet."""
         meter = cls()
-        meter.hear(Update("usage", "", told))
-        unmetered = told.get(UNMETERED)
-        meter.unmetered = int(unmetered) if isinstance(unmetered, (int, float)) and 0 <= unmetered < 1e9 else 1
+        more = {name: round(told.get(name, 0) - (getattr(run, name) or 0), 6) for name in COUNTED}
+        meter.hear(Update("usage", "", more))
+        unmetered = told.get(UNMETERED, 1)
+        meter.unmetered = int(unmetered) if 0 <= unmetered < 1e9 else 1
         return meter
 
     def told(self) -> dict[str, float]:
-        """What was spent since the last call, with how many prompts of all so far something is unknown."""
-        spent, self._spent = self._spent, {}
-        return {**spent, UNMETERED: self.unmetered + self._cut_off}
+        """What this meter, of which nothing is written down here, has counted of the whole run: told twice it counts
+        once. `unmetered`: of how many prompts something is unknown."""
+        return {**self._spent, UNMETERED: self.unmetered + self._cut_off}
 
     @property
     def spent(self) -> bool:
@@ -153,6 +155,18 @@ def out_of_mail(rows: Rows, member: str, now: str) -> Excess | None:
         if limit is not None and spent[measure] >= limit:
             return Excess("member", measure, limit, spent[measure])
     return None
+
+
+def ask_to_continue(act: UnitOfWork, task: Task, over: Excess, *, held: bool) -> None:
+    """Ask a person whether the task may go on beyond a limit; `held`: its session lives and waits for the answer."""
+    whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"
+    act.event("limit.reached", task.id, of=over.of, measure=over.measure, limit=over.limit, spent=over.spent)
+    more = amount(over.measure, over.limit)
+    answer.ask(
+        act, task, kind="limit", text=f"{whose} used {over.as_text()}. Go on?", options=(CONTINUE, CANCEL), held=held,
+        context=f"continue: as much once more; cancel: {task.id} is cancelled. So far the limit was {more}.",
+        data={"of": over.of, "measure": over.measure, "limit": over.limit, "spent": over.spent},
+    )  # fmt: skip
 
 
 def task_limits(task: Task, settings: Settings) -> dict[str, float]:
