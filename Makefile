@@ -3,6 +3,7 @@
 
 VENV   ?= .venv
 DOSE   ?= 1
+NIGHTS := tests/night/test_real_night.py tests/night/test_night_elsewhere.py
 SEED   ?=
 CORES  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 # Many tests wait for processes, so two workers a core keep the machine busy.
@@ -98,8 +99,8 @@ mutation: $(STAMP) ## make small changes where it matters most, and see how many
 	@$(BIN)/python -c 'import cosmic_ray, coverage' 2>/dev/null || $(BIN)/python -m pip install --quiet cosmic-ray coverage
 	@$(BIN)/python -m tests.mutants.score $(ARGS)
 
-night: $(STAMP) ## forty tasks in two repositories by Claude Code and Codex, killed and limited (DOSE=0.1 for a tenth)
-	@DOSE=$(DOSE) $(BIN)/python -m pytest -s -m storm --timeout 3600 tests/night/test_real_night.py $(ARGS)
+night: $(STAMP) ## forty tasks by Claude Code and Codex, killed and limited, and forty by two workers (DOSE=0.1 for a tenth)
+	@DOSE=$(DOSE) SEED=$(SEED) $(BIN)/python -m pytest -s -m storm --timeout 3600 $(NIGHTS) $(ARGS)
 
 week: $(STAMP) ## a week of a server in minutes, 50 members, 20,000 tasks, 100,000 messages: what grows (DOSE=0.1 for a tenth)
 	@$(BIN)/python scripts/week.py --dose $(DOSE) $(ARGS)

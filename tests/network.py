@@ -1,4 +1,5 @@
-"""What lies between machines: a link to a network namespace, which can fall silent, and nginx with TLS."""
+"""What lies between machines: a way that can be cut, a link to a network namespace, which can fall silent, and nginx
+with TLS."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import pwd
 import shutil
 import socket
 import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from tests.waiting import until
@@ -133,3 +136,52 @@ def _user() -> str:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class Way:
+    """A way to a server, which can be cut and mended."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._server = host, port
+        self._whole = True
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._whole = False
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._whole = True
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # It is closed.
+            while True:
+                near, _ = self._listener.accept()
+                try:
+                    far = socket.create_connection(self._server) if self._whole else None
+                except OSError:  # The server is gone.
+                    far = None
+                if far is None:
+                    near.close()
+                    continue
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        source.close()

@@ -103,13 +103,14 @@ def pooled() -> dict[str, str]:
     return {"ledger_direct": direct_url()} if direct_url() != server_url() else {}
 
 
-def on_postgres(home: str | Path) -> None:
-    """Have a home that is not made yet keep its ledgers on the server."""
+def on_postgres(home: str | Path, url: str | None = None) -> None:
+    """Have a home that is not made yet keep its ledgers on the server; on that at `url`, all homes share them."""
     path = Path(home)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = path / "settings.json"
     settings.touch(0o600)
-    settings.write_text(json.dumps({"ledger": server_url(), "ledger_schema": schema_of(path), **pooled()}))
+    shared = {"ledger": server_url(), "ledger_schema": schema_of(path), **pooled()}
+    settings.write_text(json.dumps(shared if url is None else {"ledger": url}))
 
 
 class VirtualTime(ManualClock):

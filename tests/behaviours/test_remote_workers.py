@@ -7,13 +7,10 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ from interlock.model.task import Task
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running
 from tests.behaviours.repository import Repository
-from tests.network import FAKETIME, NGINX, Link, Nginx
+from tests.network import FAKETIME, NGINX, Link, Nginx, Way
 from tests.surfaces.http.harness import Server
 from tests.waiting import until
 
@@ -76,59 +73,13 @@ def serve(place: Place) -> Iterator[Callable[..., Server]]:
         server.close()
 
 
-class Way:
-    """A way to a server, which can be cut and mended."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._whole = True
-        self._open: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        self._whole = False
-        for one in self._open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def mend(self) -> None:
-        self._whole = True
-
-    def close(self) -> None:
-        self.cut()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                if not self._whole:
-                    near.close()
-                    continue
-                far = socket.create_connection((self._server.host, self._server.port))
-                self._open += [near, far]
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-        for one in (source, target):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        source.close()
-
-
 @pytest.fixture
 def way() -> Iterator[Callable[[Server], Way]]:
     """Makes ways to servers."""
     made: list[Way] = []
 
     def make(server: Server) -> Way:
-        made.append(Way(server))
+        made.append(Way(server.host, server.port))
         return made[-1]
 
     yield make
@@ -195,6 +146,43 @@ def test_findings_of_its_check_come_back_to_an_agent_elsewhere(
     assert task.rounds == 1 and task.run == 1 and repository.show("interlock/crew", "a") == "xx"
     kinds = [one.type for one in place.team.events()[0] if one.task_id == task.id]
     assert kinds.count("verify.finished") == 2 and kinds.count("task.claimed") == 1
+
+
+def test_evidence_from_elsewhere_says_whether_the_check_failed_before_the_work(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    tasks = {
+        "red": {"run": "echo made > made", "verify": "test -f made"},
+        "green": {"run": "echo other > other", "verify": "test -f story.txt"},
+        "late": {"run": "echo late > late", "verify": "test -f late", "blocked_by": ["red", "green"]},
+    }
+    stage(place, tasks)
+    far = machine("far", parallel=2)
+    reaches(place, "late", "done")
+    assert {key: (place.task(key).check or {})["red_before"] for key in tasks} == {
+        "red": True, "green": False, "late": True
+    }  # fmt: skip
+    place.team.set_worker("far", "draining")
+    assert far.wait() == 0 and left(place, "far") == []
+
+
+def test_what_an_agent_elsewhere_had_done_when_it_asked_is_merged_though_the_answer_adds_nothing(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    source = """
+        if 'yes, that' in prompt:
+            say('as it is, then')
+        else:
+            open('made', 'w').write('made')
+            say('{"status": "AWAITING_RESPONSE", "output": "Is that it?"}')
+        """
+    stage(place, {"one": {"subject": "Make", "verify": "test -f made"}}, {"ada": place.program("agent", source)})
+    machine("far")
+    reaches(place, "one", "awaiting-response")
+    place.team.reply("one", "yes, that is it")
+    task = reaches(place, "one", "done")
+    assert repository.show("interlock/crew", "made") == "made"
+    assert task.check is not None and task.check["merged"] and task.check["red_before"], "the first run's work counts"
 
 
 def test_an_agent_elsewhere_can_ask_a_person(place: Place, repository: Repository, machine: Machine) -> None:
@@ -453,7 +441,7 @@ def test_a_worker_on_another_host_whose_network_falls_silent_overwrites_nobody_a
     try:
         monkeypatch.setenv("SSL_CERT_FILE", str(proxy.certificate))
         first = machine("first", server, proxy.url, within=link.within, **FAR)
-        until((place.work / "pids").exists, 120.0)
+        until(lambda: len(place.lines("pids")) == 1, 120.0)
         (pid,) = pids(place, "pids")
         leased_for(place, "first", 10)
         link.silence()
@@ -484,7 +472,7 @@ def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_run_by_the_clock_of_
     stage(place, {"one": hanging(place)})
     place.team.configure({"heartbeat_ttl": 20})
     machine("wrong", serve(), within=(str(FAKETIME), "-f", by), **FAR)
-    until((place.work / "pids").exists)
+    place.wait_for("pids")
     begun = beaten(place, "wrong")
     until(lambda: seconds(beaten(place, "wrong")) > seconds(begun) + 20, 90.0)
     (place.work / "go").touch()

@@ -111,13 +111,16 @@ class WorkerVerbs(TeamBase):
         step = app.running.remote_runs.report(self._workspace, task, session, base, result, said)
         return self._after(task, step)
 
-    def work_checked(self, task: str, session: str, evidence: app.running.Evidence) -> model.worker.WorkStep:
-        """Take in how the check of a run has ended; what it is to do next.
+    def work_checked(
+        self, task: str, session: str, evidence: app.running.Evidence, before: app.running.Evidence | None = None
+    ) -> model.worker.WorkStep:
+        """Take in how the check of a run has ended, and how it ended on what was there `before` the work; what it is to
+        do next.
 
         Raises:
             StaleRun: it was superseded; nothing was changed.
         """
-        return self._after(task, app.running.remote_runs.checked(self._workspace, task, session, evidence))
+        return self._after(task, app.running.remote_runs.checked(self._workspace, task, session, evidence, before))
 
     def _after(self, task: str, step: model.worker.WorkStep) -> model.worker.WorkStep:
         """Where nobody drives the team here, its merges are carried out by the verb that made one due."""

@@ -63,6 +63,7 @@ class WorkOffer:
         run: the command of a shell member's task.
         env: names of variables of the worker's environment that its programs may see.
         base: the commit that the work starts from; `onto`: one to merge into it first.
+        before: the commit before the work, where its check is to be run on that, too.
         branch: what the worker delivers, the run's own: no other run ever writes it.
         prefix: where in the repository the team works.
         review: whether it reviews what is at `base`, so that nothing of its checkout is delivered.
@@ -98,6 +99,7 @@ class WorkOffer:
     stop_grace: float
     output_bytes: int
     review: bool = False
+    before: str | None = None
 
     @property
     def run_id(self) -> str:

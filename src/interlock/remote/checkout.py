@@ -50,7 +50,7 @@ class Checkout:
             os.makedirs(self.place, mode=0o700, exist_ok=True)
             self._held = _hold(self.place)
         self._bundle = os.path.join(self.place, "bundle")
-        self._wanted = [one for one in (offer.base, offer.onto) if one is not None]
+        self._wanted = [one for one in (offer.base, offer.onto, offer.before) if one is not None]
         self._known: dict[str, object] = {
             "path": self._trees.path("tree"), "branch": offer.branch, "base": offer.base, "head": offer.base,
         }  # fmt: skip
@@ -88,6 +88,14 @@ class Checkout:
             tree("merge", "--no-ff", "--no-verify", "--message", f"Merge into {self.offer.branch}", self.offer.onto,
                  ok=(0, 1), variables=tree.identity())  # fmt: skip
 
+    def before(self) -> str:
+        """Make a second checkout, of what was there before the work; where its check is run there.
+
+        Raises:
+            GitFailed: git refused.
+        """
+        return self._trees.detached(self._trees.path("before"), str(self.offer.before))
+
     def commit(self) -> str:
         """Commit what lies in the worktree; the branch's last commit.
 
@@ -110,7 +118,8 @@ class Checkout:
 
     def remove(self) -> None:
         """Leave nothing of it but what was fetched."""
-        self._trees.remove(str(self._known["path"]))
+        for path in (str(self._known["path"]), self._trees.path("before")):
+            self._trees.remove(path)
         self._git("update-ref", "-d", HEADS + self.offer.branch)
         shutil.rmtree(self.place, ignore_errors=True)
         os.close(self._held)

@@ -23,6 +23,7 @@ from interlock.errors import (
     LedgerBusy,
     NotFound,
     ServerUnreachable,
+    StorageError,
 )
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.team import Member
@@ -40,8 +41,9 @@ from interlock.runner.verify import Evidence, run_check
 Value = TypeVar("Value")
 REFUSALS = (Conflict, NotFound, Forbidden)
 """How the home says that a run is not this worker's any more."""
-UNREACHED = (LedgerBusy, ServerUnreachable, CommitUnknown, AnswerLost, OSError)
-"""The home could not be asked, or its answer was lost: it is asked again, and does nothing twice."""
+UNREACHED = (LedgerBusy, ServerUnreachable, CommitUnknown, AnswerLost, StorageError, OSError)
+"""The home, or what has its ledger, could not be asked, or its answer was lost: it is asked again, and does nothing
+twice."""
 PAUSE = 1.0
 
 
@@ -52,6 +54,8 @@ class OfferedRun:
         self.offer = offer
         self._said: list[str] = []
         self._meter = UsageMeter()
+        self._before: Evidence | None = None
+        self._looked_before = anyio.Event()
         self.lost = False
         self.over = False
         self.stopped = False
@@ -113,12 +117,25 @@ class OfferedRun:
         executor = executor_for(hired(offer))
         job = self._job(place, executor.variables)
         if offer.setup is not None:
-            setup = await self._check(place, job, offer.setup, offer.setup_timeout)
+            setup = await self._check(job, offer.setup, offer.setup_timeout)
             if not setup.passed:
                 permanent = ended(setup.as_dict()) == NOT_STARTED
                 said = f"the setup of its worktree, `{offer.setup}`, {ended(setup.as_dict())}:\n\n{setup.tail}"
                 await self._report(Result("failed", "", None, said, setup.seconds, permanent=permanent))
                 return
+        failure: InterlockError | None = None
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._look_before, place, job)
+            try:
+                await self._turns(place, executor, job)
+            except InterlockError as error:  # It is raised as it is, not as a group.
+                failure = error
+            beside.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _turns(self, place: Checkout, executor: Executor, job: Job) -> None:
+        offer = self.offer
         while True:
             result = await self._prompt(executor, job)
             if self.lost:
@@ -127,11 +144,28 @@ class OfferedRun:
             step = await self._report(replace(result, output=result.output[-offer.output_bytes :]))
             while step.kind == "verify":
                 self._say(f"checking: {step.text}")
-                found = await self._check(place, job, step.text, offer.verify_timeout)
-                step = await self._told(partial(self._team.work_checked, offer.task_id, offer.session, found))
+                tree = await anyio.to_thread.run_sync(place.tree)
+                found = await self._check(job, step.text, offer.verify_timeout, tree)
+                await self._looked_before.wait()
+                tell = partial(self._team.work_checked, offer.task_id, offer.session, found, self._before)
+                step = await self._told(tell)
             if step.kind == "end" or self.stopped:
                 return
             job = replace(job, prompt=step.text)
+
+    async def _look_before(self, place: Checkout, job: Job) -> None:
+        """Run the check on what was there before the work, beside it."""
+        offer = self.offer
+        try:
+            if offer.before is not None:
+                job = replace(job, workdir=await anyio.to_thread.run_sync(place.before))
+                run = partial(self._check, job, quiet=True)
+                if offer.setup is None or (await run(offer.setup, offer.setup_timeout)).passed:
+                    self._before = await run(str(offer.verify), offer.verify_timeout)
+        except InterlockError as error:
+            self._say(f"its check was not run on the tree before: {error.message}")
+        finally:
+            self._looked_before.set()
 
     async def _prompt(self, executor: Executor, job: Job) -> Result:
         self._execution = execution = executor.start(job)
@@ -175,12 +209,14 @@ class OfferedRun:
         for piece in deliveries(self._team, place, head):
             await self._patiently(piece)
 
-    async def _check(self, place: Checkout, job: Job, command: str, timeout: float) -> Evidence:
-        tree = await anyio.to_thread.run_sync(place.tree)
+    async def _check(
+        self, job: Job, command: str, timeout: float, tree: str | None = None, *, quiet: bool = False
+    ) -> Evidence:
+        own, beside = tokens(self.offer)
         return await run_check(
-            command, workdir=place.directory, environment=job.environment, timeout=timeout,
+            command, workdir=job.workdir, environment=job.environment, timeout=timeout,
             output_bytes=job.output_bytes, stop_grace=job.stop_grace, secrets=job.secrets,
-            token=session_token(self.offer.session), on_line=self._checking, tree=tree,
+            token=beside if quiet else own, on_line=(lambda line: None) if quiet else self._checking, tree=tree,
         )  # fmt: skip
 
     async def _patiently(self, verb: Callable[[], Value]) -> Value:
@@ -195,10 +231,10 @@ class OfferedRun:
             await anyio.sleep(PAUSE)
 
     def _job(self, place: Checkout, needed: tuple[str, ...]) -> Job:
-        offer, token = self.offer, session_token(self.offer.session)
+        offer, (token, _) = self.offer, tokens(self.offer)
         own = {
             "INTERLOCK_TEAM": offer.team, "INTERLOCK_MEMBER": offer.member, "INTERLOCK_TASK": offer.task_id,
-            "INTERLOCK_RUN": str(offer.number), ancestry.RUN_TOKEN: str(token),
+            "INTERLOCK_RUN": str(offer.number), ancestry.RUN_TOKEN: token,
         }  # fmt: skip
         environment, hidden = allowed_environment(os.environ, names=[*offer.env, *needed], extra=own)
         return Job(
@@ -252,6 +288,12 @@ def deliveries(team: Team, place: Checkout, head: str) -> Iterator[Callable[[], 
                 return
             start += len(piece)
             piece, following = following, file.read(PIECE_BYTES)
+
+
+def tokens(offer: WorkOffer) -> tuple[str, str]:
+    """The run tokens of its programs, and of those that look at what was there before, which outlive the agent."""
+    own = str(session_token(offer.session))
+    return own, f"{own}-before"
 
 
 def hired(offer: WorkOffer) -> Member:

@@ -27,9 +27,8 @@ from interlock.model.team import Member
 from interlock.model.worker import SAID_AT_ONCE, WorkerBeat, WorkerRecord
 from interlock.processes import groups, ref
 from interlock.remote.checkout import Checkout, left_behind, take_place
-from interlock.remote.run import REFUSALS, UNREACHED, OfferedRun, deliveries
+from interlock.remote.run import REFUSALS, UNREACHED, OfferedRun, deliveries, tokens
 from interlock.runner.executor import Executor
-from interlock.runner.run_processes import session_token
 
 WATCH = 0.25
 """Seconds between two looks at the lease."""
@@ -192,7 +191,8 @@ class RemoteWorker:
 
         def put_away() -> None:
             place = Checkout(self._options.directory, run.offer)
-            groups.end_marked(str(session_token(run.offer.session)), run.offer.stop_grace, whole=True)
+            for token in tokens(run.offer):
+                groups.end_marked(token, run.offer.stop_grace, whole=True)
             if not run.offer.review:
                 with suppress(*REFUSALS):
                     for piece in deliveries(self._team, place, place.commit()):

@@ -54,7 +54,7 @@ from interlock.runner.permissions import policy_of
 from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
 from interlock.runner.usage import COUNTED, UsageMeter, ask_to_continue, excess
-from interlock.runner.verify import Evidence, variables
+from interlock.runner.verify import Evidence, failed_before, variables
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 
@@ -222,8 +222,14 @@ def _prepared(
 ) -> WorkOffer:
     reviews = task.state == "review"
     base, onto = (_sealed(workspace, found, task), None) if reviews else _start(workspace, found, task)
+    first = _before(found, task, base)
     with workspace.ledger.snapshot() as rows:
         settings, names = workspace.settings(rows), variables(task, member)
+        looks = (
+            settings.get("check_before")
+            and not reviews
+            and verify.baseline(rows, settings, task, first["tree"]) is None
+        )
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
     branch = f"interlock-work/{workspace.name}/{task.id}.{task.run}"
     return WorkOffer(
@@ -237,7 +243,18 @@ def _prepared(
         time_limit=float(settings.get("task_timeout") if task.timeout is None else task.timeout),
         setup_timeout=how.setup_timeout, verify_timeout=how.verify_timeout, git_timeout=how.git_timeout,
         stop_grace=how.stop_grace, output_bytes=how.output_bytes,
+        before=str(first["base"]) if looks and task.verify is not None else None,
     )  # fmt: skip
+
+
+def _before(found: Trees, task: Task, base: str) -> dict[str, object]:
+    """The commit that the work began from, with its tree: a run that goes on from what an earlier one did has begun
+    where that did."""
+    known = task.worktree or {}
+    with suppress(GitFailed):  # Somebody has deleted that work.
+        if known.get("head") and known.get("tree") and found.repository.git.contains(str(known["head"]), base):
+            return {name: known[name] for name in ("base", "tree")}
+    return found.start(base)
 
 
 def _start(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str | None]:
@@ -349,7 +366,6 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     run, found = _run(workspace, task_id, session), trees(workspace, look(workspace))
     caller, branch = _caller(run), f"interlock-work/{workspace.name}/{run.id}"
     head = found.repository.git.commit_of(HEADS + branch)
-    start = found.start(base)
     if result.spent is not None:
         with workspace.act(Principal(SYSTEM)) as act:
             run = _of_session(act.rows, task_id, session)
@@ -365,8 +381,8 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
             claim.must_hold(act, task)
         if head is not None and not reviews:
             path = found.path(task.id)
-            known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
-            act.rows.tasks.update(task, worktree={**before, **known, "update": False})
+            known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head}
+            act.rows.tasks.update(task, worktree={**before, **known, **_before(found, task, base), "update": False})
         if result.status == "cancelled" and not reviews:
             _asks_beyond_limit(act, task, run, unmetered=False)  # Its turn was ended for that, most likely.
     _forget_earlier(found, before, task.worktree or {})
@@ -396,8 +412,9 @@ def _forget_earlier(found: Trees, before: Mapping[str, Any], now: Mapping[str, A
             found.forget(str(branch), str(head))
 
 
-def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence) -> WorkStep:
-    """Take in how the check of a run ended, and say what it is to do next.
+def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence, before: Evidence | None) -> WorkStep:
+    """Take in how the check of a run ended, and how it ended on what was there `before` the work, where it was run on
+    that, and say what it is to do next.
 
     Raises:
         StaleRun: the run was superseded; nothing was changed.
@@ -408,6 +425,8 @@ def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence
     with workspace.act(caller) as act:
         task = find(act.rows, task_id)
         if _verifies(task, run):
+            if before is not None and verify.baseline(act.rows, act.settings, task) is None:
+                verify.baselined(act, task, failed_before(before.as_dict()), before.tail)
             verify.verified(act, task, asdict(evidence), run=run.number, verifier=run.runner)
         elif task.run != run.number or task.state != "in-progress":  # else the answer was lost
             raise StaleRun(f"The check of {run.id} is not this worker's any more.", task_id=task_id)

@@ -382,6 +382,11 @@ async def renew_setup(
     return None
 
 
+def failed_before(ended: Mapping[str, object]) -> bool | None:
+    """Whether the check failed on the tree before the work; None where it could not start."""
+    return None if evidence.ended(ended) == evidence.NOT_STARTED else not ended["passed"]
+
+
 class BaselineChecks:
     """The checks of one team before the work, one at a time, beside everything else."""
 
@@ -467,8 +472,7 @@ class BaselineChecks:
 
         def write_down(ended: dict[str, object] | None) -> None:
             with self._workspace.act(Principal(SYSTEM)) as act:
-                unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
-                red = None if unknown or ended is None else not ended["passed"]
+                red = None if ended is None else failed_before(ended)
                 ledger.baselined(act, task, red, None if ended is None else str(ended["tail"]))
 
         try:

@@ -23,10 +23,10 @@ from interlock.storage.ledger import Rows
 RETRY = "retry"
 
 
-def baseline(rows: Rows, settings: Settings, task: Task) -> tuple[bool | None] | None:
-    """Whether the task's check failed on the tree before the work (null: it came to no end), or null where it was not
-    run there."""
-    tree = (task.worktree or {}).get("tree")
+def baseline(rows: Rows, settings: Settings, task: Task, tree: object = None) -> tuple[bool | None] | None:
+    """Whether the task's check failed on the `tree` before the work, by default that of its worktree (null: it came to
+    no end), or null where it was not run there."""
+    tree = tree or (task.worktree or {}).get("tree")
     if tree is None or task.verify is None:
         return None
     return rows.tasks.baseline(str(tree), _setup(settings), task.verify)
