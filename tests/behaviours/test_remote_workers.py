@@ -415,6 +415,27 @@ def test_the_run_of_a_worker_that_is_gone_is_taken_up_elsewhere_and_its_branch_k
     assert branch in repository.branches() and len(repository.log("interlock/crew")) == 2
 
 
+def test_the_check_of_a_worker_that_fell_silent_is_run_by_the_home(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server],
+    way: Callable[[Server], Way],
+) -> None:  # fmt: skip
+    begun, go = place.path / "begun", place.path / "go"
+    check = f"echo >> {begun}; while [ ! -e {go} ]; do sleep 0.05; done"
+    stage(place, {"one": {"run": "echo made > made", "verify": check, "labels": ["far"]}})
+    place.team.configure({"check_before": False})
+    server = serve()
+    between = way(server)
+    first = machine("first", server, between.url, **FAR)
+    until(begun.exists)
+    leased_for(place, "first", 15)
+    between.cut()
+    assert first.hears("its lease is over")
+    until(lambda: len(begun.read_text()) == 2)
+    go.touch()
+    task = reaches(place, "one", "done")
+    assert task.run == 1 and task.check is not None and task.check["merged"], "its work was here, and was checked here"
+
+
 @pytest.fixture
 def link() -> Iterator[Link]:
     """A link to another host."""

@@ -30,6 +30,7 @@ from functools import cached_property
 from typing import Any
 
 from interlock.clock import iso, seconds
+from interlock.core import workers
 from interlock.core.tasks import merge
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
@@ -176,6 +177,8 @@ class RecoveryScan:
                 continue
             if self._probe.unverified(task, run):
                 found.append(RecoveryFinding("verify", task.id, "the process that ran its check is gone", run, task))
+            elif self._silent(str((task.verifying or {}).get("process") or "")):
+                found.append(RecoveryFinding("verify", task.id, "the worker that ran its check is silent", run, task))
             elif self._overdue(task):
                 found.append(RecoveryFinding("verify", task.id, "its check was never answered", run, task))
         return found
@@ -248,6 +251,13 @@ class RecoveryScan:
             return self._probe.at(task)
         drivers = [self.rows.team.get().runner, *(process for _, process in self.rows.sessions.living(SYSTEM))]
         return held in drivers and self._probe.alive(str(held)) is not False
+
+    def _silent(self, process: str) -> bool:
+        """Whether that is a worker of which nothing was heard for as long as a lease lasts."""
+        if self._awake < self._heartbeat_ttl or self._probe.alive(process) is not None:
+            return False
+        known = (one for one in self.rows.team.workers().values() if one.process == ref.without_token(process))
+        return any(not workers.lives(one, self._settings, iso(self._now)) for one in known)
 
     def _overdue(self, task: Task) -> bool:
         """Whether a check must have ended by now, and nothing here shows that it still runs: it, or the runner that
