@@ -9,6 +9,7 @@ import ast
 import copy
 import inspect
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,8 +156,7 @@ def driven(run: Draft, data: some.DataObject) -> of.Ending:
                 case Act.DISCUSS:
                     party = in_a_step.rounds.of(run)
                     assert party is not None
-                    run.state.party |= {"status": "ended", "exit_reason": "error"}
-                    todo.append(Signal.DISCUSSION_ENDED)
+                    todo.append(of.DiscussionEnded(replace(party, status="ended", exit_reason="error")))
                 case _:
                     pass
     raise AssertionError(f"it goes on for ever: {run.state.state}")

@@ -51,9 +51,9 @@ Hire = Callable[[str], tuple[AgentExecutor, Mapping[str, str]]]
 not known or not installed, InvalidRequest where it names nothing."""
 EXAMINATIONS: tuple[Examination, ...] = (
     BuildResult(),
-    Delivered(anyio.to_thread.run_sync),
+    Delivered(),
     ParallelBmbValidation(),
-    CodeReview(anyio.to_thread.run_sync, spec.about),
+    CodeReview(spec.about),
     PreFinalReview(),
 )
 """Those that there are, in the order in which they come after a workflow's last step; a story's own come first."""

@@ -18,7 +18,8 @@ import anyio
 
 from interlock.errors import AgentError
 from interlock.workflow.engine import documents, effects
-from interlock.workflow.engine.context import Binding, Draft, Hooks, Postponed, RunContext
+from interlock.workflow.engine.context import Binding, Draft, Hooks, Inquiry, Postponed, RunContext
+from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.engine.questions import kind_of
 from interlock.workflow.engine.reducer import LOOP, Log, reduce
@@ -164,8 +165,7 @@ class AutomationController:
             case effects.Examine(number):
                 return await self._examine(number)
             case effects.Act.DISCUSS:
-                await run.party.hold(run)
-                return effects.Signal.DISCUSSION_ENDED
+                return effects.DiscussionEnded(await run.party.hold(run.party.discussion(run), run.runtime, run.note))
             case effects.Act.BIND:
                 missing = (why for one in run.examinations if isinstance(one, Binding) and (why := one.bind(run)))
                 return effects.Bound(next(missing, None))
@@ -187,7 +187,9 @@ class AutomationController:
         text = run.hooks.records.with_context(run.state, prompt.text) if run.hooks is not None else prompt.text
         ask = partial(run.pool.prompt, text, nested=prompt.nested, answered=prompt.answered)
         if prompt.party:
-            ended, left = await run.party.during(run, lambda stop: ask(party=True, stop=stop))
+            ended, left = await run.party.during(
+                run.state.workflow_id, dict(run.state.party), run.runtime, lambda stop: ask(party=True, stop=stop)
+            )
         else:
             ended, left = await ask(), False
         if run.hooks is not None:
@@ -226,12 +228,23 @@ class AutomationController:
     async def _examine(self, number: int) -> effects.ExaminationEnded:
         run = self.run_
         assert run.examination is not None
-        found = await run.examination.examine(run, number)
+        found = await self._apart(partial(run.examination.begin, run, number))
+        if not isinstance(found, Examined):
+            said = await found.ask(run.runtime, run.note)
+            found = await self._apart(partial(self._judged, found, said))
         stopped = run.dispatcher is not None and run.dispatcher.stopped
         if run.hooks is not None and not stopped:
             await run.hooks.settle()
             run.hooks.halted()
         return effects.ExaminationEnded(number, found, stopped)
+
+    def _judged(self, asked: Inquiry, said: object) -> Examined:
+        run = self.run_
+        found = asked.judge(run, said)
+        if found.written:
+            run.record.files = list(dict.fromkeys([*run.record.files, *found.written]))
+            run.checkpoints.wrote(run.state, found.written)
+        return found
 
 
 def _observe(run: Draft, kept: list[tuple[str, Any]], what: str, look: Callable[[], Any]) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import anyio
 
@@ -41,6 +41,41 @@ STALL, THRESHOLDS = "stall", "thresholds"
 """What Party Mode is called for: a validation that does not move, the builder's thresholds."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Apply(Protocol):
+    """Applies a function that decides to the run, at once. Who waits is given this, and never holds the run itself."""
+
+    def __call__(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T: ...
+
+
+class Note(Protocol):
+    """The same, and writes down what came of it before it returns: for what must survive a kill."""
+
+    async def __call__(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
+        """What the function returns.
+
+        Raises:
+            Superseded: the run is somebody else's now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """With what a process carries effects out. It knows nothing of the run."""
+
+    pool: AgentPool
+    desk: Desk
+    checkpoints: Checkpoints
+    dispatcher: SubagentDispatcher | None = None
+    hooks: Hooks | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """How long anything may take."""
+        return self.pool.limits
 
 
 class Postponed(Exception):
@@ -49,6 +84,16 @@ class Postponed(Exception):
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.summary)
         self.ending = ending
+
+
+class Inquiry(Protocol):
+    """What others are asked in a round of an examination: a value, with all that they need to know of the run."""
+
+    async def ask(self, runtime: Runtime, note: Note) -> Any:
+        """Have them look at the work; what they say. Never raises for what agents do."""
+
+    def judge(self, run: Draft, said: Any) -> Examined:
+        """What it comes to. Called beside the event loop: it may read and write files."""
 
 
 class Examination(Protocol):
@@ -62,8 +107,9 @@ class Examination(Protocol):
     def called_for(self, run: Draft) -> str | None:
         """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+    def begin(self, run: Draft, round: int) -> Examined | Inquiry:
+        """Look at the work as it is now; `round` counts from 1. What others are to be asked, where it cannot be told
+        without them. Called beside the event loop: it may read files."""
 
 
 @runtime_checkable
@@ -106,14 +152,17 @@ class PartyMode(Protocol):
     def prepare(self, run: Draft) -> bool:
         """The step at hand is about to begin; whether one is to be held first."""
 
-    async def hold(self, run: RunContext) -> None:
-        """Hold the one that is under way to its end.
+    def discussion(self, run: Draft) -> Any:
+        """The one that is under way: a value, with what is to be known of the run to hold it."""
+
+    async def hold(self, under_way: Any, runtime: Runtime, note: Note) -> object:
+        """Hold it to its end; what it came to.
 
         Raises:
             Postponed: it cannot go on for now.
         """
 
-    def held(self, run: Draft) -> None:
+    def held(self, run: Draft, came: object) -> None:
         """Act on what it came to."""
 
     def call(self, run: Draft, purpose: str, why: str, problem: str = "") -> None:
@@ -131,8 +180,11 @@ class PartyMode(Protocol):
     def known_before(self, run: Draft) -> str:
         """What was said about the step that begins again."""
 
-    async def during(self, run: RunContext, turn: Callable[[anyio.Event], Awaitable[Ended]]) -> tuple[Ended, bool]:
-        """A turn in which the agent plays one: what came of it, and whether a person's exit word ended it."""
+    async def during(
+        self, run: str, party: Mapping[str, Any], runtime: Runtime, turn: Callable[[anyio.Event], Awaitable[Ended]]
+    ) -> tuple[Ended, bool]:
+        """A turn in which the agent plays one, which the run of that name keeps as `party`: what came of it, and
+        whether a person's exit word ended it."""
 
     def ended(self, run: Draft) -> bool:
         """Whether a person's exit word ends it now; the agent's next prompt says so then."""
@@ -515,6 +567,17 @@ class RunContext(Draft):
         that can go on with the answer."""
         async with self._saving:  # Subagents at work at once save too.
             await self._save(asking)
+
+    @property
+    def runtime(self) -> Runtime:
+        """With what it is carried out."""
+        return Runtime(self.pool, self.desk, self.checkpoints, self.dispatcher, self.hooks)
+
+    async def note(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
+        """See `Note`."""
+        came = change(self, *given, **named)
+        await self.save_soon()
+        return came
 
     async def save_soon(self) -> None:
         """The same, for several at once: what one of them writes, none writes again."""

@@ -56,7 +56,6 @@ class Signal(Enum):
     TAKEN_UP = "A process begins to work on the run, for the first time or after another one was killed"
     DUE = "Nothing else has come in: the state says what is to be done next"
     UNANSWERED = "Nobody answers now"
-    DISCUSSION_ENDED = "The voices have spoken, and the discussion is over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +164,13 @@ class ExaminationEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscussionEnded:
+    """The voices have spoken, and the discussion is over; `came` is what it came to, as Party Mode knows it."""
+
+    came: object
+
+
+@dataclass(frozen=True, slots=True)
 class StateChanged:
     """An effect has changed these fields of the state by itself, as a checkpoint does. In logs only."""
 
@@ -173,7 +179,7 @@ class StateChanged:
 
 Event = (
     Signal | Bound | Reattached | SessionReady | AgentRefused | TurnEnded | StepReady | PromptReady | StepLeft
-    | StepOver | FixKnown | MenuAdmitted | Replied | ExaminationEnded | StateChanged
+    | StepOver | FixKnown | MenuAdmitted | Replied | ExaminationEnded | DiscussionEnded | StateChanged
 )  # fmt: skip
 
 

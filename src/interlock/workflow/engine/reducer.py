@@ -93,8 +93,8 @@ def reduce(run: Draft, event: effects.Event) -> tuple[effects.Effect, ...]:
                 recovery.recover(run, fix)
             case effects.ExaminationEnded():
                 reviews.examined(run, event)
-            case effects.Signal.DISCUSSION_ENDED:
-                run.party.held(run)
+            case effects.DiscussionEnded(came):
+                run.party.held(run, came)
             case effects.Reattached(lives, unrestored):
                 _reattached(run, lives, unrestored)
             case effects.Bound(missing):

@@ -12,10 +12,17 @@ talk about: all of that is answered by the driver, until it leaves with the exit
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Runtime
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
 from interlock.workflow.engine.turn_interpreter import Reading
@@ -27,7 +34,6 @@ from interlock.workflow.package.personas import personas
 from interlock.workflow.party import brainstorming, cast, contributions, exits, party_mode_driver, rounds
 from interlock.workflow.party.brainstorming import prepare as prepare
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.party.exits import during as during
 from interlock.workflow.party.party_mode_driver import (
     ERROR,
     MENU,
@@ -37,7 +43,8 @@ from interlock.workflow.party.party_mode_driver import (
     Party,
     exit_word,
 )
-from interlock.workflow.party.rounds import CHOSEN, DOUBT, Answered
+from interlock.workflow.party.rounds import CHOSEN, DOUBT, Answered, Discussion
+from interlock.workflow.party.rounds import hold as hold
 from interlock.workflow.state.document import RUNNING
 
 HERE = frozenset({STALL, THRESHOLDS, DOUBT})
@@ -92,23 +99,28 @@ def _is_here(run: Draft, party: Party) -> bool:
     return (party.step, party.visit) == (here.id, here.visit)
 
 
-async def hold(run: RunContext) -> None:
-    """Hold the discussion from the round it is in to its end.
-
-    Raises:
-        Postponed: it cannot go on for now.
-    """
-    if (party := rounds.of(run)) is not None:
-        await rounds.hold(run, party)
-
-
-def held(run: Draft) -> None:
-    """Act on what it came to."""
+def discussion(run: Draft) -> Discussion:
+    """See `PartyMode`."""
     party = rounds.of(run)
-    if party is not None and party.purpose == rounds.IDEATION:
-        brainstorming.seed(run, party)
-    elif party is not None:
-        settle(run, party)
+    assert party is not None
+    return rounds.discussion(run, party)
+
+
+def held(run: Draft, came: object) -> None:
+    """Act on what it came to."""
+    assert isinstance(came, Party)
+    rounds.advance(run, came)
+    if came.purpose == rounds.IDEATION:
+        brainstorming.seed(run, came)
+    else:
+        settle(run, came)
+
+
+async def during(
+    run: str, party: Mapping[str, Any], runtime: Runtime, turn: Callable[[anyio.Event], Awaitable[Ended]]
+) -> tuple[Ended, bool]:
+    """See `PartyMode`."""
+    return await exits.during(partial(exits.exit_heard, runtime.desk, run, party), runtime.limits.exit_grace, turn)
 
 
 def settle(run: Draft, party: Party) -> None:
