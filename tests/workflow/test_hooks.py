@@ -366,8 +366,9 @@ def test_an_agent_that_writes_its_own_hook_does_not_have_it_run(tmp_path: Path) 
 
 def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
     from interlock.workflow.agents.assignment import Assignment
-    from interlock.workflow.engine.context import Draft, Note, Runtime
+    from interlock.workflow.engine.context import Draft, Note
     from interlock.workflow.engine.examination import APPROVE, Examined
+    from interlock.workflow.engine.runtime import Runtime
 
     class Delegated:
         name, title = "second_look", "Second look"

@@ -147,6 +147,9 @@ def driven(run: Draft, data: some.DataObject) -> of.Ending:
                     todo.append(of.Replied(data.draw(REPLIED), "ada"))
                 case Act.AWAIT_REPLY:
                     todo.append(Signal.UNANSWERED)
+                case of.ChangeSession(change, after):
+                    change(run.session)
+                    todo += [after] if after is not None else []
                 case Act.BIND:
                     todo.append(of.Bound())
                 case Act.REATTACH:

@@ -11,8 +11,9 @@ import pytest
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Draft, Note, Runtime
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.examination import APPROVE, Examined
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.subagent_registry import KEPT
 from interlock.workflow.reviews import reviewers
 from interlock.workflow.state.document import RunPlan

@@ -18,11 +18,12 @@ import anyio
 
 from interlock.errors import AgentError
 from interlock.workflow.engine import documents, effects
-from interlock.workflow.engine.context import Binding, Draft, Hooks, Inquiry, Postponed, RunContext
+from interlock.workflow.engine.context import Binding, Draft, Inquiry, Postponed, RunContext
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.engine.questions import kind_of
 from interlock.workflow.engine.reducer import LOOP, Log, reduce
+from interlock.workflow.engine.runtime import Hooks
 from interlock.workflow.engine.subagent_registry import RunRegistry
 from interlock.workflow.state.document import FAILED, RUNNING
 
@@ -102,8 +103,8 @@ class AutomationController:
                 came = effects.AgentRefused(error.message)
             if run.lost is not None:
                 raise run.lost
-            asked, run.effects = run.effects, []  # of an extension that asks a question by itself
-            todo.extendleft(reversed([*asked, *([came] if came is not None else [])]))
+            if came is not None:
+                todo.appendleft(came)
         return None
 
     def _reduced(self, event: effects.Event) -> tuple[effects.Effect, ...]:
@@ -151,7 +152,14 @@ class AutomationController:
             case effects.Act.AWAIT_REPLY:
                 return await self._reply()
             case effects.AdmitMenu(menu):
-                return effects.MenuAdmitted(menu, await run.wishes.admit(run, menu))
+                id, step = state.workflow_id, run.record.id
+                run.session, admitted = await run.wishes.admit(menu, id, step, run.runtime)
+                return admitted
+            case effects.ChangeSession(change, after):
+                run.session = await run.desk.change_session(change)
+                return after
+            case effects.Remember(learned):
+                await run.wishes.remember(run.knowledge, learned)
             case effects.FindFix(failure):
                 return effects.FixKnown(await run.knowledge.fix(failure))
             case effects.LearnFix(failure, fix):
@@ -222,8 +230,7 @@ class AutomationController:
             reply = await run.desk.wait(question, run.limits.selection)
         if reply is None:
             return effects.Signal.UNANSWERED
-        left, pattern = await run.wishes.answered(run, waiting, *reply)
-        return effects.Signal.DUE if left is None else effects.Replied(left, reply[1], pattern)
+        return effects.Replied(*reply)
 
     async def _examine(self, number: int) -> effects.ExaminationEnded:
         run = self.run_

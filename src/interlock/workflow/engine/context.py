@@ -9,7 +9,6 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
@@ -23,9 +22,19 @@ from interlock.workflow.agents.watch import Ended, Heard, Limits
 from interlock.workflow.engine import documents, evidence, machine, questions, steps
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
 from interlock.workflow.engine.decision_log import EVENT, Decision
-from interlock.workflow.engine.effects import Effect, Ending, KeepCheckpoint, Pending, PromptReady, Save, StepReady
+from interlock.workflow.engine.effects import (
+    Effect,
+    Ending,
+    KeepCheckpoint,
+    MenuAdmitted,
+    Pending,
+    PromptReady,
+    Save,
+    StepReady,
+)
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, Superseded
+from interlock.workflow.engine.runtime import Hooks, Runtime
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
@@ -33,7 +42,7 @@ from interlock.workflow.menus.selection import Situation
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.document import WAITING_USER, Sent, StepRecord, Waiting, WorkflowState
+from interlock.workflow.state.document import WAITING_USER, Sent, StepId, StepRecord, Waiting, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
 SAID = 6000  # characters of each
@@ -60,22 +69,6 @@ class Note(Protocol):
             Superseded: the run is somebody else's now.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """With what a process carries effects out. It knows nothing of the run."""
-
-    pool: AgentPool
-    desk: Desk
-    checkpoints: Checkpoints
-    dispatcher: SubagentDispatcher | None = None
-    hooks: Hooks | None = None
-
-    @property
-    def limits(self) -> Limits:
-        """How long anything may take."""
-        return self.pool.limits
 
 
 class Postponed(Exception):
@@ -256,48 +249,21 @@ class UserWishes(Protocol):
     def unwanted_fixes(self, run: Draft) -> Collection[str]:
         """The ways of fixing this step that are not wanted."""
 
-    async def answered(self, run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
-        """What is left of an answer without what it says about care, None where the question was asked again; and the
-        choice that it is, as feedback knows it."""
+    def heard(self, run: Draft, text: str, by: str) -> bool:
+        """Whether an answer is one. What it says about care is kept (`ChangeSession`); then the rest of it comes in,
+        or, where it says nothing else, that it was `Adjusted`."""
 
-    async def admit(self, run: RunContext, menu: Pending) -> str | None:
-        """Wait until the person may be shown another menu; what they have to acknowledge first, where they have."""
+    def adjusted(self, run: Draft, text: str, said: object) -> None:
+        """What was said about care is kept: the question is asked again."""
 
+    def chosen(self, run: Draft, text: str) -> Json | None:
+        """The choice that an answer is, as feedback knows it."""
 
-class HookOutput(Protocol):
-    """What a project's hooks have printed."""
+    async def remember(self, knowledge: Knowledge, learned: Sequence[Any]) -> None:
+        """Have memory keep what `chosen` has learned."""
 
-    def with_context(self, state: WorkflowState, prompt: str) -> str:
-        """A prompt, with what they have printed since the last one."""
-
-    def told(self, state: WorkflowState) -> None:
-        """The agent has read it."""
-
-
-class Hooks(Protocol):
-    """The project's own programs, run at certain moments of a run."""
-
-    @property
-    def records(self) -> HookOutput:
-        """What they have printed."""
-
-    def at_work(self, run: Any) -> AbstractAsyncContextManager[None]:
-        """While this lasts, those of tools run beside the turns."""
-
-    def cancel(self) -> None:
-        """End the one that runs now; none begins any more."""
-
-    async def begin(self) -> bool:
-        """Those of the beginning, where they are due; whether the run may go on."""
-
-    async def stop(self, status: str) -> bool:
-        """Those of the end of the step at hand; whether the run may go on."""
-
-    async def settle(self) -> None:
-        """Wait for those of the tools that were used so far."""
-
-    def halted(self) -> bool:
-        """Whether a critical one has failed: then the run has ended."""
+    async def admit(self, menu: Pending, run: str, step: StepId, runtime: Runtime) -> tuple[Json, MenuAdmitted]:
+        """Wait until the person may be shown another menu of that run; what its session is then."""
 
 
 @dataclass(kw_only=True)

@@ -22,9 +22,10 @@ from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Runtime
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.menus import escalation, forms
 from interlock.workflow.menus.forms import IN_PARTY

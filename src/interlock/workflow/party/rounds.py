@@ -21,10 +21,11 @@ from interlock.workflow.agents.subagent import Subagent
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine import recovery, steps
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Note, Postponed, Runtime
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Note, Postponed
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.examination import PRE_FINAL_REVIEW
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.markdown import quoted, tail
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.personas import personas

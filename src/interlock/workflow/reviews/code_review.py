@@ -18,7 +18,7 @@ from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.engine import documents
-from interlock.workflow.engine.context import Draft, Inquiry, Note, Runtime
+from interlock.workflow.engine.context import Draft, Inquiry, Note
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -30,6 +30,7 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.entry import verdicts
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package

@@ -22,7 +22,7 @@ from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.barrier import BARRIER_TIMEOUT, Barriers, SynchronizationBarrier
-from interlock.workflow.engine.context import Draft, Note, Runtime
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -34,6 +34,7 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.menus import escalation
 from interlock.workflow.package.compliance import BLOCKING, Compliance, Issue
 from interlock.workflow.package.step import Step

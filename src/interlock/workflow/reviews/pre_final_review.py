@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.workflow import panel
-from interlock.workflow.engine.context import Draft, Note, Runtime
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -25,6 +25,7 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.party import cast, party_mode_driver, rounds
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import Party, summary

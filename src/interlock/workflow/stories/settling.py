@@ -27,8 +27,9 @@ from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine
 from interlock.workflow.engine import machine, prompts
-from interlock.workflow.engine.context import Draft, Examination, Note, Runtime
+from interlock.workflow.engine.context import Draft, Examination, Note
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, PROJECT_CHECK, Examined, Finding
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.steps import GATE
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package import packages
