@@ -50,7 +50,8 @@ class AutomationController:
     async def run(self) -> effects.Ending:
         """Work until the run has ended, waits for a human or capacity, was stopped, or belongs to somebody else."""
         run = self.run_
-        async with run.hooks.at_work(run) if run.hooks is not None else nullcontext():
+        hooks, work = run.hooks, (run.runtime, run.apply, run.save)
+        async with hooks.at_work(*work) if hooks is not None else nullcontext():
             try:
                 ending = await self._handle(effects.Signal.TAKEN_UP)
                 for _ in range(TURNS):

@@ -539,6 +539,10 @@ class RunContext(Draft):
         """With what it is carried out."""
         return Runtime(self.pool, self.desk, self.checkpoints, self.dispatcher, self.hooks)
 
+    def apply(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
+        """See `Apply`."""
+        return change(self, *given, **named)
+
     async def note(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
         """See `Note`."""
         came = change(self, *given, **named)

@@ -5,6 +5,7 @@ It knows nothing of the run, and is handed to whoever waits.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,8 +34,10 @@ class Hooks(Protocol):
     def records(self) -> HookOutput:
         """What they have printed."""
 
-    def at_work(self, run: Any) -> AbstractAsyncContextManager[None]:
-        """While this lasts, those of tools run beside the turns."""
+    def at_work(
+        self, runtime: Runtime, apply: Callable[..., Any], save: Callable[[], Awaitable[None]]
+    ) -> AbstractAsyncContextManager[None]:
+        """While this lasts, those of tools run beside the turns. `apply` changes the run (`context.Apply`)."""
 
     def cancel(self) -> None:
         """End the one that runs now; none begins any more."""
