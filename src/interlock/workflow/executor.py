@@ -177,7 +177,7 @@ class WorkflowExecution(Execution):
         except InterlockError as error:
             return f"the setting workflow_reviewer: {error.message}"
         self._pool, self._dispatcher = pool, dispatcher
-        context = prepared.context(
+        self._controller = prepared.controller(
             self._workspace,
             caller,
             pool,
@@ -187,7 +187,6 @@ class WorkflowExecution(Execution):
             hooks=hooks,
             examinations=(*own, *EXAMINATIONS),
         )
-        self._controller = AutomationController(context)
         return prepared, self._controller
 
     async def cancel(self) -> None:

@@ -1,6 +1,7 @@
-"""One run: as the reducer changes it (`Draft`), as the runner carries it out (`RunContext`), and what extends both.
+"""One run, as those who decide change it (`Draft`), and what extends the engine.
 
-The engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
+Whoever decides takes the draft and waits for nothing; whoever waits takes values, and hands back what came of it. The
+engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
 (`workflow.preferences`) and a project's own hooks (`workflow.hooks`) are registered by whoever opens a run
 (`workflow.runs.opening`). A hook that is not `async` is part of the reducer: it decides, changes the run, and touches
 nothing else.
@@ -9,15 +10,13 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import anyio
 
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
-from interlock.workflow.agents.pool import AgentPool
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Ended, Heard, Limits
 from interlock.workflow.engine import documents, evidence, machine, questions, steps
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
@@ -33,8 +32,8 @@ from interlock.workflow.engine.effects import (
     StepReady,
 )
 from interlock.workflow.engine.examination import Examined
-from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, Superseded
-from interlock.workflow.engine.runtime import Hooks, Runtime
+from interlock.workflow.engine.ports import WARNING, Asking, Knowledge
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
@@ -316,7 +315,7 @@ class Draft:
 
     @property
     def now(self) -> str:
-        """The time: that of the event."""
+        """The time: that of the event, or of whatever changes the run beside one."""
         assert self.at is not None
         return self.at
 
@@ -468,6 +467,11 @@ class Draft:
         self.effect(Save(Asking(entry["key"], kind, text, tuple(options), default, context, data=dict(told or {}))))
         return entry
 
+    def taken(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """What was decided since this was asked last, as events that are to be written."""
+        events, self._events = self._events, []
+        return events
+
     def decide(self, decision: Decision) -> None:
         """Log a decision; it is written with the next save."""
         self._events.append((EVENT, decision.event(self.state, self.now)))
@@ -501,69 +505,3 @@ class Draft:
         key = f"{self.record.id}/{self.record.visit}/{what}"
         self.tried[key] = self.tried.get(key, 0) + 1
         return self.tried[key] <= times
-
-
-@dataclass(kw_only=True)
-class RunContext(Draft):
-    """A run at work: what the reducer decides, and with what it is carried out.
-
-    `lost`: a subagent found the run to be somebody else's.
-    """
-
-    pool: AgentPool
-    desk: Desk
-    checkpoints: Checkpoints
-    dispatcher: SubagentDispatcher | None = None
-    hooks: Hooks | None = None
-    lost: Superseded | None = None
-    _saving: anyio.Lock = field(default_factory=anyio.Lock)
-    _wanted: int = 0
-    _written: int = 0
-
-    def __post_init__(self) -> None:
-        self.staffed = self.dispatcher is not None
-
-    @property
-    def now(self) -> str:
-        """The time: that of the event, while one is reduced."""
-        return self.at if self.at is not None else self.desk.now()
-
-    async def save(self, asking: Asking | None = None) -> None:
-        """Write down the state with everything decided since the last save; a question is held where a session lives
-        that can go on with the answer."""
-        async with self._saving:  # Subagents at work at once save too.
-            await self._save(asking)
-
-    @property
-    def runtime(self) -> Runtime:
-        """With what it is carried out."""
-        return Runtime(self.pool, self.desk, self.checkpoints, self.dispatcher, self.hooks)
-
-    def apply(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
-        """See `Apply`."""
-        return change(self, *given, **named)
-
-    async def note(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
-        """See `Note`."""
-        came = change(self, *given, **named)
-        await self.save_soon()
-        return came
-
-    async def save_soon(self) -> None:
-        """The same, for several at once: what one of them writes, none writes again."""
-        self._wanted += 1
-        mine = self._wanted
-        async with self._saving:
-            if self._written < mine:
-                await self._save()
-
-    async def _save(self, asking: Asking | None = None) -> None:
-        wanted = self._wanted
-        events, self._events = self._events, []
-        if asking is not None:
-            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
-        question = await self.desk.save(self.state, events, asking)
-        if asking is not None and self.state.waiting is not None:
-            self.state.waiting.question_id = question
-            self.state.waiting.asked_at = self.state.waiting.asked_at or self.state.updated_at
-        self._written = wanted
