@@ -371,7 +371,7 @@ class Draft:
     @property
     def record(self) -> StepRecord:
         """Its record."""
-        found = self.state.step(self.state.current_step) if self.state.current_step is not None else None
+        found = self.state.steps.get(f"step_{self.state.current_step}")
         if found is None:
             raise machine.IllegalMove(f"{self.state.workflow_id} is at no step")
         return found
