@@ -32,7 +32,7 @@ from interlock.workflow.hooks.tool_calls import Tool, ToolCalls
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.document import FAILED, TERMINAL, StepId
+from interlock.workflow.state.document import FAILED, TERMINAL
 
 CRITICAL = "critical_hook_failed"
 STARTED = 500  # starts of runs that a session remembers
@@ -49,7 +49,7 @@ class Hooking:
         self._files = package.files
         self._workflow = workflow
         self._runner = runner
-        self._of: Any = None
+        self._of: Step | None = None
         self._here = Found()
         self._begun = False
         self._fatal: Json | None = None
@@ -135,7 +135,7 @@ class Hooking:
                 continue
             if result.status == "refused" or (result.status == "failed" and hook.critical):
                 why = f"{hook.name} refuses it: {result.reason}"
-                self._apply(_refuse, f"{tool.title}: {why}"[:1000])
+                self._apply(Draft.decide, Decision("hook", "refuse", f"{tool.title}: {why}"[:1000], by="hook"))
                 return f"{'!' if hook.critical else ''}{why}"
         return None
 
@@ -164,8 +164,8 @@ class Hooking:
 
     async def _carry_out(self, hook: Hook, about: Mapping[str, Any]) -> HookResult | None:
         """Run a hook whose turn it is, and note its result; None where it has had its turn."""
-        key = self._apply(_name_of, hook)
-        if key is not None and not await self._claim(key, hook):
+        key, turn = self._apply(_turn, hook)
+        if key is not None and not await self._claim(key, hook, turn):
             return None
         result = await self._runner.run(hook, self._apply(_document, hook, about))
         if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
@@ -180,11 +180,11 @@ class Hooking:
                 await self._runtime.pool.cancel()
         return result
 
-    async def _claim(self, key: str, hook: Hook) -> bool:
+    async def _claim(self, key: str, hook: Hook, turn: Json) -> bool:
         """Take a hook's turn, before it is run; false where somebody has."""
         if key in self._taken or (hook.once and not self._apply(_take, hook)):
             return False
-        taken, turn = [False], self._apply(_turn_of, hook)
+        taken = [False]
         if hook.once and hook.event == SESSION_START:
             await self._save()
 
@@ -202,11 +202,11 @@ class Hooking:
 
     def _at_hand(self) -> Found:
         """The hooks of the step at hand."""
-        id, step = self._apply(_here)
+        step = self._apply(_step)
         if step is None:
             return Found()
-        if self._of != id:
-            self._here, self._of = definitions.of_step(self._files, self._workflow, step), id
+        if self._of != step:
+            self._here, self._of = definitions.of_step(self._files, self._workflow, step), step
         return self._here
 
     def _note(self, result: HookResult, about: Mapping[str, Any]) -> None:
@@ -232,19 +232,15 @@ def _pin(run: Draft, pinned: Any) -> None:
     run.state.hooks["pinned"] = pinned
 
 
-def _here(run: Draft) -> tuple[StepId | None, Step | None]:
-    return run.state.current_step, run.step if run.state.current_step is not None else None
+def _step(run: Draft) -> Step | None:
+    return run.step if run.state.current_step is not None else None
 
 
-def _name_of(run: Draft, hook: Hook) -> str | None:
-    """Under which name it is known that it was run; None for one that runs each time."""
-    if hook.once:
-        return f"once {hook.key} {run.root}"
-    return f"start {hook.key} {run.state.workflow_id}" if hook.event == SESSION_START else None
-
-
-def _turn_of(run: Draft, hook: Hook) -> Json:
-    return {"hook": hook.name, "at": run.now, "workflow_id": run.state.workflow_id}
+def _turn(run: Draft, hook: Hook) -> tuple[str | None, Json]:
+    """(under which name it is known that it was run, None for one that runs each time; what is known of that)."""
+    id = run.state.workflow_id
+    name = f"start {hook.key} {id}" if hook.event == SESSION_START else None
+    return f"once {hook.key} {run.root}" if hook.once else name, {"hook": hook.name, "at": run.now, "workflow_id": id}
 
 
 def _take(run: Draft, hook: Hook) -> bool:
@@ -282,10 +278,6 @@ def _noted(run: Draft, records: HookRecords, result: HookResult, tool: str) -> J
 
 def _log_failure(run: Draft, found: Json, critical: bool) -> None:
     run.event("workflow.hook_failed", step=run.state.current_step, critical=critical, **found)
-
-
-def _refuse(run: Draft, why: str) -> None:
-    run.decide(Decision("hook", "refuse", why, by="hook"))
 
 
 def _warn(run: Draft, unwritten: Sequence[str]) -> None:

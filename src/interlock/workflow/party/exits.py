@@ -16,6 +16,7 @@ from interlock.errors import InterlockError
 from interlock.model.json import Json
 from interlock.workflow.engine.context import Postponed
 from interlock.workflow.engine.ports import Desk, Superseded
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.party.party_mode_driver import (
     RUNNING,
     exit_word,
@@ -76,13 +77,14 @@ def _said(document: Mapping[str, Any], workflow_id: str, party: Mapping[str, Any
 
 
 async def during(
-    heard: Callable[[], Awaitable[str | None]],
-    grace: float,
+    run: str,
+    party: Mapping[str, Any],
+    runtime: Runtime,
     turn: Callable[[anyio.Event], Awaitable[T]],
     cut: Callable[[], T] | None = None,
 ) -> tuple[T, bool]:
-    """(what came of a turn, whether an exit word ended it). `heard` is the word that was said so far. After
-    `grace` seconds the turn's event is set; with `cut`, which says what it came to then, the turn is cancelled too.
+    """(what came of a turn, whether an exit word to that discussion of the run ended it). After the grace the turn's
+    event is set; with `cut`, which says what it came to then, the turn is cancelled as well.
 
     Raises:
         InterlockError, Superseded, Postponed: the turn did.
@@ -93,9 +95,9 @@ async def during(
     async with anyio.create_task_group() as group:
 
         async def listen() -> None:
-            while await heard() is None:
+            while await exit_heard(runtime.desk, run, party) is None:
                 await anyio.sleep(LOOK)
-            await anyio.sleep(grace)
+            await anyio.sleep(runtime.limits.exit_grace)
             stop.set()
             if cut is not None:
                 group.cancel_scope.cancel()

@@ -12,20 +12,12 @@ talk about: all of that is answered by the driver, until it leaves with the exit
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any
-
-import anyio
-
-from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
 from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
-from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.menus import escalation, forms
 from interlock.workflow.menus.forms import IN_PARTY
@@ -35,6 +27,7 @@ from interlock.workflow.package.personas import personas
 from interlock.workflow.party import brainstorming, cast, contributions, exits, party_mode_driver, rounds
 from interlock.workflow.party.brainstorming import prepare as prepare
 from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.exits import during as during
 from interlock.workflow.party.party_mode_driver import (
     ERROR,
     MENU,
@@ -115,13 +108,6 @@ def held(run: Draft, came: object) -> None:
         brainstorming.seed(run, came)
     else:
         settle(run, came)
-
-
-async def during(
-    run: str, party: Mapping[str, Any], runtime: Runtime, turn: Callable[[anyio.Event], Awaitable[Ended]]
-) -> tuple[Ended, bool]:
-    """See `PartyMode`."""
-    return await exits.during(partial(exits.exit_heard, runtime.desk, run, party), runtime.limits.exit_grace, turn)
 
 
 def settle(run: Draft, party: Party) -> None:

@@ -172,13 +172,13 @@ async def hold(under_way: Discussion, runtime: Runtime, note: Note) -> Party:
     manner = (_Hosted if hosted else _Voices)(under_way, dispatcher, runtime.limits)
     given: RoundInput | None = party_mode_driver.input_of(party)
     await note(advance, party)
-    heard = partial(exit_heard, runtime.desk, under_way.workflow_id, party.as_dict())
-    if (word := await heard()) is not None:  # It was said before the run was killed.
+    id, kept = under_way.workflow_id, party.as_dict()
+    if (word := await exit_heard(runtime.desk, id, kept)) is not None:  # It was said before the run was killed.
         party, given = following(party, Answered((), left=word))
     try:
         while given is not None:
             manner.said = ()
-            found, left = await during(heard, runtime.limits.exit_grace, partial(manner.round, given), manner.cut)
+            found, left = await during(id, kept, runtime, partial(manner.round, given), manner.cut)
             if isinstance(manner, _Hosted) and not (found.said or found.failure or left):
                 # Its host answers, and nobody can be heard in it: each voice is asked by itself.
                 await manner.close()

@@ -73,8 +73,8 @@ class Validated:
 class ValidationRound:
     """One round: every validator that the artifact needs, and the standard. See `engine.context.Inquiry`.
 
-    `prompts` are what each is told, by label; `digest` is that of the artifact. `known` is the board of an earlier
-    process that looked at the same artifact.
+    `prompts` are what each is told, by label; `digest` is that of the artifact. `known` is what an earlier process had
+    heard of the same artifact.
     """
 
     artifact: BmbArtifact
@@ -120,14 +120,11 @@ class Validation:
         self._note = note
         self._reports: dict[str, Report] = {}
         self._errors: list[str] = []
-        self._board: dict[str, Json] = {one.label: {"name": one.name, "status": PENDING} for one in given.needed}
-        heard = {label: entry for label, entry in given.known.items() if entry["status"] == COMPLETED}
-        self._board |= {label: dict(entry) for label, entry in heard.items() if label in self._board}
-        self._results = {
-            label: ValidatorResult.model_validate(entry["result"])
-            for label, entry in heard.items()
-            if label in self._board
+        self._board: dict[str, Json] = {
+            one.label: dict(given.known.get(one.label) or {"name": one.name, "status": PENDING}) for one in given.needed
         }
+        found = {label: entry["result"] for label, entry in self._board.items() if "result" in entry}
+        self._results = {label: ValidatorResult.model_validate(result) for label, result in found.items()}
 
     async def validate(self) -> Validated:
         """All of it."""
@@ -263,7 +260,8 @@ class ParallelBmbValidation:
         told = {one.label: prompt(run, one, artifact, needed) for one in needed}
         digest, before = artifact.digest(run.root), kept.get("now") or {}
         same = (before.get("round"), before.get("digest")) == (round, digest)
-        known = before.get("validators", {}) if same else {}
+        board = before.get("validators", {}) if same else {}
+        known = {label: entry for label, entry in board.items() if entry["status"] == COMPLETED}
         return ValidationRound(artifact, whole, needed, told, round, digest, known, self._barriers)
 
 
