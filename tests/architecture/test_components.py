@@ -35,7 +35,7 @@ CONTRACTS = {
     "Loop-Back Handler": ("engine.loop_back_handler", "validated", "Judgement"),
     "Subagent Dispatcher": ("agents.subagent_dispatcher", "SubagentDispatcher.run", "Report"),
     "Memory Bridge": ("memory.memory_bridge", "MemoryBridge.write", "WrittenLessons"),
-    "Parallel BMB Validation": ("reviews.parallel_bmb_validation", "ParallelBmbValidation.examine", "Examined"),
+    "Parallel BMB Validation": ("reviews.parallel_bmb_validation", "ValidationRound.judge", "Examined"),
     "Sprint Status Watcher": ("state.sprint_status_watcher", "SprintStatusWatcher.look", "StatusChange"),
     "Post-Workflow Curator": ("memory.post_workflow_curator", "PostWorkflowCurator.curate", "Curated"),
 }

@@ -21,11 +21,12 @@ from interlock.workflow.agents.subagent import Staffing
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Draft, Examination, RunContext
+from interlock.workflow.engine.context import Draft, Examination
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.machine import MOVES
 from interlock.workflow.engine.ports import Asking, Events, Knowledge, Superseded
 from interlock.workflow.engine.reducer import Log, replay
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.entry.workflow_entry_wrapper import detect
 from interlock.workflow.hooks.definitions import everywhere
 from interlock.workflow.hooks.moments import Hooking
@@ -340,13 +341,14 @@ def play(
             agent, helpers = hooking.tools.watched(agent), hooking.tools.watched(helpers)
             opening = replace(opening, permit=hooking.tools.guarded(permit))
         pool = AgentPool(agent, opening, limits, resume=state.agent_session)
-        run = RunContext(
-            workflow=workflow, package=package, state=state, pool=pool, desk=desk, limits=limits, party=in_a_step,
-            wishes=application, checkpoints=checkpoints or NoCheckpoints(), knowledge=knowledge or Knowledge(),
-            thresholds=thresholds, examinations=examinations, hooks=hooking, profiles=profiles,
-            dispatcher=SubagentDispatcher(Staffing(helpers, opening, models or {}), limits=limits),
+        run = Draft(
+            workflow=workflow, package=package, state=state, limits=limits, party=in_a_step, wishes=application,
+            knowledge=knowledge or Knowledge(), thresholds=thresholds, examinations=examinations, profiles=profiles,
+            staffed=True,
         )  # fmt: skip
-        controller = AutomationController(run, log)
+        dispatcher = SubagentDispatcher(Staffing(helpers, opening, models or {}), limits=limits)
+        runtime = Runtime(pool, desk, checkpoints or NoCheckpoints(), dispatcher, hooking)
+        controller = AutomationController(run, runtime, log)
         began = copy.deepcopy(state)
         async with anyio.create_task_group() as group:
             if meanwhile is not None:
@@ -373,7 +375,7 @@ def ways_to_end(start: str) -> list[str]:
     return []
 
 
-def replays(run: RunContext, began: WorkflowState, log: Log) -> None:
+def replays(run: Draft, began: WorkflowState, log: Log) -> None:
     """What the run has met leads to the same state once more, without an agent, a desk or the project's files."""
     again = Draft(
         workflow=run.workflow, package=run.package, state=began, limits=run.limits, party=run.party, wishes=run.wishes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, CHANGES, Examined, Finding
 from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, writes
 
@@ -20,7 +20,7 @@ class Twice:
     def called_for(self, run: Draft) -> str | None:
         return "every plan gets one"
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
+    def begin(self, run: Draft, round: int) -> Examined:
         found = (Finding("major", "part 2 names no date", "plan.md:3", "name it"),)
         return Examined(self.verdicts[round - 1], "one thing is open", found)
 

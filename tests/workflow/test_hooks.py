@@ -366,8 +366,9 @@ def test_an_agent_that_writes_its_own_hook_does_not_have_it_run(tmp_path: Path) 
 
 def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
     from interlock.workflow.agents.assignment import Assignment
-    from interlock.workflow.engine.context import Draft, RunContext
+    from interlock.workflow.engine.context import Draft, Note
     from interlock.workflow.engine.examination import APPROVE, Examined
+    from interlock.workflow.engine.runtime import Runtime
 
     class Delegated:
         name, title = "second_look", "Second look"
@@ -375,9 +376,14 @@ def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
         def called_for(self, run: Draft) -> str | None:
             return "always"
 
-        async def examine(self, run: RunContext, round: int) -> Examined:
-            assert run.dispatcher is not None
-            await run_all(run.dispatcher, [Assignment("look", "a"), Assignment("look", "b")])
+        def begin(self, run: Draft, round: int) -> Delegated:
+            return self
+
+        async def ask(self, runtime: Runtime, note: Note) -> None:
+            assert runtime.dispatcher is not None
+            await run_all(runtime.dispatcher, [Assignment("look", "a"), Assignment("look", "b")])
+
+        def judge(self, run: Draft, said: None) -> Examined:
             return Examined(APPROVE, "fine", ())
 
     front = {"front": "", "workflow": "hooks:\n  PreToolUse: scripts/log.sh\n"}

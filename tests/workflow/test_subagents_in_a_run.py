@@ -11,8 +11,9 @@ import pytest
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.examination import APPROVE, Examined
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.subagent_registry import KEPT
 from interlock.workflow.reviews import reviewers
 from interlock.workflow.state.document import RunPlan
@@ -35,10 +36,16 @@ class Review:
     def called_for(self, run: Draft) -> str | None:
         return "every plan gets one"
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        assert run.dispatcher is not None
-        self.reports = await run_all(run.dispatcher, self.work)
-        read = {one.label: reviewers.answer(one.text, one.label).findings for one in self.reports}
+    def begin(self, run: Draft, round: int) -> Review:
+        return self
+
+    async def ask(self, runtime: Runtime, note: Note) -> list[Report]:
+        assert runtime.dispatcher is not None
+        self.reports = await run_all(runtime.dispatcher, self.work)
+        return self.reports
+
+    def judge(self, run: Draft, said: list[Report]) -> Examined:
+        read = {one.label: reviewers.answer(one.text, one.label).findings for one in said}
         return Examined(APPROVE, "reviewed", panel.merge(read))
 
 

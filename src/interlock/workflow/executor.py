@@ -51,9 +51,9 @@ Hire = Callable[[str], tuple[AgentExecutor, Mapping[str, str]]]
 not known or not installed, InvalidRequest where it names nothing."""
 EXAMINATIONS: tuple[Examination, ...] = (
     BuildResult(),
-    Delivered(anyio.to_thread.run_sync),
+    Delivered(),
     ParallelBmbValidation(),
-    CodeReview(anyio.to_thread.run_sync, spec.about),
+    CodeReview(spec.about),
     PreFinalReview(),
 )
 """Those that there are, in the order in which they come after a workflow's last step; a story's own come first."""
@@ -177,7 +177,7 @@ class WorkflowExecution(Execution):
         except InterlockError as error:
             return f"the setting workflow_reviewer: {error.message}"
         self._pool, self._dispatcher = pool, dispatcher
-        context = prepared.context(
+        self._controller = prepared.controller(
             self._workspace,
             caller,
             pool,
@@ -187,7 +187,6 @@ class WorkflowExecution(Execution):
             hooks=hooks,
             examinations=(*own, *EXAMINATIONS),
         )
-        self._controller = AutomationController(context)
         return prepared, self._controller
 
     async def cancel(self) -> None:

@@ -191,6 +191,10 @@ def merge(
     return tuple(sorted(merged, key=order))
 
 
+async def _ignored(report: Report) -> None:
+    pass
+
+
 async def ask(
     dispatcher: SubagentDispatcher,
     assignments: Sequence[Assignment],
@@ -198,7 +202,7 @@ async def ask(
     *,
     limit: float = 0.0,
     heard: Callable[[int, Report], Awaitable[float | None]] | None = None,
-    failed: Callable[[Report], None] = lambda report: None,
+    failed: Callable[[Report], Awaitable[None]] = _ignored,
     barriers: Barriers = SynchronizationBarrier,
 ) -> PanelReports:
     """Carry out all assignments at once and gather the reports. Never raises for what agents do.
@@ -226,7 +230,7 @@ async def ask(
             for number in range(1, rule.tries):
                 if report.status not in AGAIN:
                     break
-                failed(report)
+                await failed(report)
                 await anyio.sleep(FIRST_PAUSE * 2 ** (number - 1))
                 report = await dispatcher.run(assignment)
             left = await heard(place, report) if heard is not None else None

@@ -61,6 +61,8 @@ REGULATED = {
     **dict.fromkeys(("healthcare", "medical", "health"), ("privacy_review", "safety_review", "audit_trail")),
     **dict.fromkeys(("finance", "fintech", "banking"), ("security_review", "compliance_review", "audit_trail")),
 }
+MOST_REGULATED = batch_size(UNKNOWN_TIER) or 1
+"""The largest batch in such a domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,9 @@ def adapt(
     if module == "bmb":
         settings = replace(settings, bmb=escalation.Thresholds.of(given))
     gates = REGULATED.get((domain or "").strip().lower(), ())
-    most = batch_size(UNKNOWN_TIER)
-    if gates and most is not None and (settings.batch is None or settings.batch > most):
+    if gates and (settings.batch is None or settings.batch > MOST_REGULATED):
         # Nothing runs through unseen in a regulated domain, whatever anybody says.
-        settings = replace(settings, batch=most, checkpoints="regular")
+        settings = replace(settings, batch=MOST_REGULATED, checkpoints="regular")
     return replace(settings, gates=gates)
 
 

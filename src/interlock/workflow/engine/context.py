@@ -1,6 +1,7 @@
-"""One run: as the reducer changes it (`Draft`), as the runner carries it out (`RunContext`), and what extends both.
+"""One run, as those who decide change it (`Draft`), and what extends the engine.
 
-The engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
+Whoever decides takes the draft and waits for nothing; whoever waits takes values, and hands back what came of it. The
+engine imports none of its extensions. Party Mode (`workflow.party`), what is known and said of a person's wishes
 (`workflow.preferences`) and a project's own hooks (`workflow.hooks`) are registered by whoever opens a run
 (`workflow.runs.opening`). A hook that is not `async` is part of the reducer: it decides, changes the run, and touches
 nothing else.
@@ -9,23 +10,30 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import anyio
 
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
-from interlock.workflow.agents.pool import AgentPool
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Ended, Heard, Limits
 from interlock.workflow.engine import documents, evidence, machine, questions, steps
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings
 from interlock.workflow.engine.decision_log import EVENT, Decision
-from interlock.workflow.engine.effects import Effect, Ending, KeepCheckpoint, Pending, PromptReady, Save, StepReady
+from interlock.workflow.engine.effects import (
+    Effect,
+    Ending,
+    KeepCheckpoint,
+    MenuAdmitted,
+    Pending,
+    PromptReady,
+    Save,
+    StepReady,
+)
 from interlock.workflow.engine.examination import Examined
-from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, Superseded
+from interlock.workflow.engine.ports import WARNING, Asking, Knowledge
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.turn_interpreter import Reading
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
@@ -33,7 +41,7 @@ from interlock.workflow.menus.selection import Situation
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.document import WAITING_USER, Sent, StepRecord, Waiting, WorkflowState
+from interlock.workflow.state.document import WAITING_USER, Sent, StepId, StepRecord, Waiting, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
 SAID = 6000  # characters of each
@@ -41,6 +49,25 @@ STALL, THRESHOLDS = "stall", "thresholds"
 """What Party Mode is called for: a validation that does not move, the builder's thresholds."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Apply(Protocol):
+    """Applies a function that decides to the run, at once. Who waits is given this, and never holds the run itself."""
+
+    def __call__(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T: ...
+
+
+class Note(Protocol):
+    """The same, and writes down what came of it before it returns: for what must survive a kill."""
+
+    async def __call__(self, change: Callable[Concatenate[Draft, P], T], /, *given: P.args, **named: P.kwargs) -> T:
+        """What the function returns.
+
+        Raises:
+            Superseded: the run is somebody else's now.
+        """
+        ...
 
 
 class Postponed(Exception):
@@ -49,6 +76,16 @@ class Postponed(Exception):
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.summary)
         self.ending = ending
+
+
+class Inquiry(Protocol):
+    """What others are asked in a round of an examination: a value, with all that they need to know of the run."""
+
+    async def ask(self, runtime: Runtime, note: Note) -> Any:
+        """Have them look at the work; what they say. Never raises for what agents do."""
+
+    def judge(self, run: Draft, said: Any) -> Examined:
+        """What it comes to. Called beside the event loop: it may read and write files."""
 
 
 class Examination(Protocol):
@@ -62,8 +99,9 @@ class Examination(Protocol):
     def called_for(self, run: Draft) -> str | None:
         """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+    def begin(self, run: Draft, round: int) -> Examined | Inquiry:
+        """Look at the work as it is now; `round` counts from 1. What others are to be asked, where it cannot be told
+        without them. Called beside the event loop: it may read files."""
 
 
 @runtime_checkable
@@ -106,14 +144,17 @@ class PartyMode(Protocol):
     def prepare(self, run: Draft) -> bool:
         """The step at hand is about to begin; whether one is to be held first."""
 
-    async def hold(self, run: RunContext) -> None:
-        """Hold the one that is under way to its end.
+    def discussion(self, run: Draft) -> Any:
+        """The one that is under way: a value, with what is to be known of the run to hold it."""
+
+    async def hold(self, under_way: Any, runtime: Runtime, note: Note) -> object:
+        """Hold it to its end; what it came to.
 
         Raises:
             Postponed: it cannot go on for now.
         """
 
-    def held(self, run: Draft) -> None:
+    def held(self, run: Draft, came: object) -> None:
         """Act on what it came to."""
 
     def call(self, run: Draft, purpose: str, why: str, problem: str = "") -> None:
@@ -131,8 +172,11 @@ class PartyMode(Protocol):
     def known_before(self, run: Draft) -> str:
         """What was said about the step that begins again."""
 
-    async def during(self, run: RunContext, turn: Callable[[anyio.Event], Awaitable[Ended]]) -> tuple[Ended, bool]:
-        """A turn in which the agent plays one: what came of it, and whether a person's exit word ended it."""
+    async def during(
+        self, run: str, party: Mapping[str, Any], runtime: Runtime, turn: Callable[[anyio.Event], Awaitable[Ended]]
+    ) -> tuple[Ended, bool]:
+        """A turn in which the agent plays one, which the run of that name keeps as `party`: what came of it, and
+        whether a person's exit word ended it."""
 
     def ended(self, run: Draft) -> bool:
         """Whether a person's exit word ends it now; the agent's next prompt says so then."""
@@ -204,48 +248,21 @@ class UserWishes(Protocol):
     def unwanted_fixes(self, run: Draft) -> Collection[str]:
         """The ways of fixing this step that are not wanted."""
 
-    async def answered(self, run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
-        """What is left of an answer without what it says about care, None where the question was asked again; and the
-        choice that it is, as feedback knows it."""
+    def heard(self, run: Draft, text: str, by: str) -> bool:
+        """Whether an answer is one. What it says about care is kept (`ChangeSession`); then the rest of it comes in,
+        or, where it says nothing else, that it was `Adjusted`."""
 
-    async def admit(self, run: RunContext, menu: Pending) -> str | None:
-        """Wait until the person may be shown another menu; what they have to acknowledge first, where they have."""
+    def adjusted(self, run: Draft, text: str, said: object) -> None:
+        """What was said about care is kept: the question is asked again."""
 
+    def chosen(self, run: Draft, text: str) -> Json | None:
+        """The choice that an answer is, as feedback knows it."""
 
-class HookOutput(Protocol):
-    """What a project's hooks have printed."""
+    async def remember(self, knowledge: Knowledge, learned: Sequence[Any]) -> None:
+        """Have memory keep what `chosen` has learned."""
 
-    def with_context(self, state: WorkflowState, prompt: str) -> str:
-        """A prompt, with what they have printed since the last one."""
-
-    def told(self, state: WorkflowState) -> None:
-        """The agent has read it."""
-
-
-class Hooks(Protocol):
-    """The project's own programs, run at certain moments of a run."""
-
-    @property
-    def records(self) -> HookOutput:
-        """What they have printed."""
-
-    def at_work(self, run: Any) -> AbstractAsyncContextManager[None]:
-        """While this lasts, those of tools run beside the turns."""
-
-    def cancel(self) -> None:
-        """End the one that runs now; none begins any more."""
-
-    async def begin(self) -> bool:
-        """Those of the beginning, where they are due; whether the run may go on."""
-
-    async def stop(self, status: str) -> bool:
-        """Those of the end of the step at hand; whether the run may go on."""
-
-    async def settle(self) -> None:
-        """Wait for those of the tools that were used so far."""
-
-    def halted(self) -> bool:
-        """Whether a critical one has failed: then the run has ended."""
+    async def admit(self, menu: Pending, run: str, step: StepId, runtime: Runtime) -> tuple[Json, MenuAdmitted]:
+        """Wait until the person may be shown another menu of that run; what its session is then."""
 
 
 @dataclass(kw_only=True)
@@ -298,7 +315,7 @@ class Draft:
 
     @property
     def now(self) -> str:
-        """The time: that of the event."""
+        """The time: that of the event, or of whatever changes the run beside one."""
         assert self.at is not None
         return self.at
 
@@ -354,7 +371,7 @@ class Draft:
     @property
     def record(self) -> StepRecord:
         """Its record."""
-        found = self.state.step(self.state.current_step) if self.state.current_step is not None else None
+        found = self.state.steps.get(f"step_{self.state.current_step}")
         if found is None:
             raise machine.IllegalMove(f"{self.state.workflow_id} is at no step")
         return found
@@ -450,6 +467,11 @@ class Draft:
         self.effect(Save(Asking(entry["key"], kind, text, tuple(options), default, context, data=dict(told or {}))))
         return entry
 
+    def taken(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """What was decided since this was asked last, as events that are to be written."""
+        events, self._events = self._events, []
+        return events
+
     def decide(self, decision: Decision) -> None:
         """Log a decision; it is written with the next save."""
         self._events.append((EVENT, decision.event(self.state, self.now)))
@@ -483,54 +505,3 @@ class Draft:
         key = f"{self.record.id}/{self.record.visit}/{what}"
         self.tried[key] = self.tried.get(key, 0) + 1
         return self.tried[key] <= times
-
-
-@dataclass(kw_only=True)
-class RunContext(Draft):
-    """A run at work: what the reducer decides, and with what it is carried out.
-
-    `lost`: a subagent found the run to be somebody else's.
-    """
-
-    pool: AgentPool
-    desk: Desk
-    checkpoints: Checkpoints
-    dispatcher: SubagentDispatcher | None = None
-    hooks: Hooks | None = None
-    lost: Superseded | None = None
-    _saving: anyio.Lock = field(default_factory=anyio.Lock)
-    _wanted: int = 0
-    _written: int = 0
-
-    def __post_init__(self) -> None:
-        self.staffed = self.dispatcher is not None
-
-    @property
-    def now(self) -> str:
-        """The time: that of the event, while one is reduced."""
-        return self.at if self.at is not None else self.desk.now()
-
-    async def save(self, asking: Asking | None = None) -> None:
-        """Write down the state with everything decided since the last save; a question is held where a session lives
-        that can go on with the answer."""
-        async with self._saving:  # Subagents at work at once save too.
-            await self._save(asking)
-
-    async def save_soon(self) -> None:
-        """The same, for several at once: what one of them writes, none writes again."""
-        self._wanted += 1
-        mine = self._wanted
-        async with self._saving:
-            if self._written < mine:
-                await self._save()
-
-    async def _save(self, asking: Asking | None = None) -> None:
-        wanted = self._wanted
-        events, self._events = self._events, []
-        if asking is not None:
-            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
-        question = await self.desk.save(self.state, events, asking)
-        if asking is not None and self.state.waiting is not None:
-            self.state.waiting.question_id = question
-            self.state.waiting.asked_at = self.state.waiting.asked_at or self.state.updated_at
-        self._written = wanted

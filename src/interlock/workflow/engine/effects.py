@@ -7,11 +7,12 @@ last one of its step, so nothing is decided before its result is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from interlock.model.json import Json
 from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import Asking
@@ -56,7 +57,6 @@ class Signal(Enum):
     TAKEN_UP = "A process begins to work on the run, for the first time or after another one was killed"
     DUE = "Nothing else has come in: the state says what is to be done next"
     UNANSWERED = "Nobody answers now"
-    DISCUSSION_ENDED = "The voices have spoken, and the discussion is over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +140,27 @@ class FixKnown:
 
 @dataclass(frozen=True, slots=True)
 class MenuAdmitted:
-    """A menu may be put to a human, unless `pause` has to be acknowledged first."""
+    """A menu may be put to a human, unless `pause` has to be acknowledged first; `limited` says how it was held up."""
 
     menu: Pending
     pause: str | None = None
+    limited: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """A human's answer to the question that the run waits for; `pattern` is the choice as feedback knows it."""
+    """A human's answer to the question that the run waits for."""
 
     text: str
     by: str
-    pattern: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """The answer was about care and nothing else, and is kept as `said`, which the user's wishes understand."""
+
+    text: str
+    said: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +173,13 @@ class ExaminationEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscussionEnded:
+    """The voices have spoken, and the discussion is over; `came` is what it came to, as Party Mode knows it."""
+
+    came: object
+
+
+@dataclass(frozen=True, slots=True)
 class StateChanged:
     """An effect has changed these fields of the state by itself, as a checkpoint does. In logs only."""
 
@@ -173,7 +188,7 @@ class StateChanged:
 
 Event = (
     Signal | Bound | Reattached | SessionReady | AgentRefused | TurnEnded | StepReady | PromptReady | StepLeft
-    | StepOver | FixKnown | MenuAdmitted | Replied | ExaminationEnded | StateChanged
+    | StepOver | FixKnown | MenuAdmitted | Replied | Adjusted | ExaminationEnded | DiscussionEnded | StateChanged
 )  # fmt: skip
 
 
@@ -246,6 +261,21 @@ class LearnFix:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSession:
+    """Change what the workflows of the session share, in one transaction, and go on with `then`."""
+
+    change: Callable[[Json], None]
+    then: Replied | Adjusted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Have memory keep what was learned of a person."""
+
+    learned: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Do nothing for so many seconds."""
 
@@ -267,5 +297,6 @@ class LetGo:
 
 
 Effect = (
-    Act | Save | KeepCheckpoint | SendPrompt | AdmitMenu | EndStep | FindFix | LearnFix | Pause | Examine | LetGo
+    Act | Save | KeepCheckpoint | SendPrompt | AdmitMenu | EndStep | FindFix | LearnFix | ChangeSession | Remember
+    | Pause | Examine | LetGo
 )  # fmt: skip

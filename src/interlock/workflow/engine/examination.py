@@ -65,7 +65,8 @@ class Finding:
 @dataclass(frozen=True)
 class Examined:
     """What an examination came to. `details` is kept with the run (reports, checklist, scores); `told` stands in its
-    event beside verdict and round; `signals` are those of the confidence calculator that it gives, 0 to 100."""
+    event beside verdict and round; `signals` are those of the confidence calculator that it gives, 0 to 100; `written`
+    are the project's files that it wrote."""
 
     verdict: str
     summary: str
@@ -73,6 +74,7 @@ class Examined:
     details: Mapping[str, Any] = field(default_factory=dict)
     told: Mapping[str, Any] = field(default_factory=dict)
     signals: Mapping[str, float] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
 
     def as_dict(self) -> Json:
         """The shape it is kept in."""

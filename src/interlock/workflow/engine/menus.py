@@ -381,9 +381,11 @@ def _ask_menu(run: Draft, found: Reading, shown: Menu, decided: MenuDecision, so
     run.effect(AdmitMenu(pending))
 
 
-def admitted(run: Draft, menu: Pending, pause: str | None) -> None:
+def admitted(run: Draft, menu: Pending, pause: str | None, limited: Mapping[str, Any] | None) -> None:
     """Put a menu to a human, or first have them acknowledge that many came before it: it waits in that question's
     data."""
+    if limited is not None:
+        run.event("workflow.rate_limited", **limited)
     if pause is None:
         run.ask(
             "menu", "menu", menu.text, menu.options, about=run.record, known_by=menu.known_by, shown=menu.shown,

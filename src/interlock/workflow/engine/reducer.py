@@ -82,19 +82,22 @@ def reduce(run: Draft, event: effects.Event) -> tuple[effects.Effect, ...]:
                 _prepared(run, purpose, text, tried)
             case effects.SessionReady(knows, agent_session):
                 _speak(run, knows, agent_session)
-            case effects.Replied(text, by, pattern):
-                replies.take(run, text, by, pattern)
+            case effects.Replied(text, by):
+                if run.wishes.heard(run, text, by):
+                    replies.take(run, text, by, run.wishes.chosen(run, text))
+            case effects.Adjusted(text, said):
+                run.wishes.adjusted(run, text, said)
             case effects.Signal.UNANSWERED:
                 waiting = run.state.waiting
                 run.effect(effects.LetGo(effects.Ending("parked", waiting.text if waiting else "")))
-            case effects.MenuAdmitted(menu, pause):
-                menus.admitted(run, menu, pause)
+            case effects.MenuAdmitted(menu, pause, limited):
+                menus.admitted(run, menu, pause, limited)
             case effects.FixKnown(fix):
                 recovery.recover(run, fix)
             case effects.ExaminationEnded():
                 reviews.examined(run, event)
-            case effects.Signal.DISCUSSION_ENDED:
-                run.party.held(run)
+            case effects.DiscussionEnded(came):
+                run.party.held(run, came)
             case effects.Reattached(lives, unrestored):
                 _reattached(run, lives, unrestored)
             case effects.Bound(missing):

@@ -6,12 +6,13 @@ piece of work that was under way is given to the session that had it, where the 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 
+from interlock.model.json import Json
 from interlock.workflow.agents.records import INTERRUPTED, WORKING, RoutingTerms, SubagentRecord, SubagentRegistry
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Apply, Draft
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.package.personas import Persona, personas
 
 KEPT = 100  # entries; the oldest that are over go first
@@ -20,22 +21,19 @@ OPEN = frozenset({WORKING, INTERRUPTED, "capacity"})
 
 
 class RunRegistry(SubagentRegistry):
-    """The registry in the state of a run. A run that is somebody else's now stops its subagents."""
+    """The registry in the state of a run, which `apply` changes; `save` writes it down."""
 
-    def __init__(self, run: RunContext) -> None:
-        self._run = run
-        self._left = [one for one in run.state.subagents if one.get("status") in OPEN and one.get("agent_id")]
-        run.state.subagents = [
-            {**one, "status": INTERRUPTED} if one.get("status") == WORKING else one for one in run.state.subagents
-        ]
+    def __init__(self, apply: Apply, save: Callable[[], Awaitable[None]]) -> None:
+        self._apply = apply
+        self._save = save
+        self._left = apply(_left_open)
 
     @cached_property
     def _installed(self) -> tuple[Persona, ...]:
-        return personas(self._run.package)
+        return self._apply(_personas)
 
     def terms(self) -> RoutingTerms:
-        run = self._run
-        return RoutingTerms(run.state.plan.tier, run.settings.max_model, run.workflow.module, self._installed)
+        return self._apply(_terms, self._installed)
 
     def left_open(self, input: str, label: str) -> SubagentRecord | None:
         for entry in self._left:
@@ -46,39 +44,56 @@ class RunRegistry(SubagentRegistry):
         return None
 
     def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
-        run = self._run
-        choice = f"{record.role} on {record.model or 'its own model'}"
-        why = f"{why}; its session is taken up again" if record.n else why
-        basis = {"label": record.label, "kind": record.kind, "tier": run.state.plan.tier}
-        run.decide(Decision("subagent", choice, f"{why}; {warning}" if warning else why, basis=basis))
-        if warning is not None:
-            run.event("workflow.subagent_unrouted", label=record.label, kind=record.kind, warning=warning)
-        record.started, record.ended, record.status = run.desk.now(), None, WORKING
-        self.note(record)
+        self._apply(_assigned, record, why, warning)
 
     def note(self, record: SubagentRecord) -> None:
-        state, entries = self._run.state, self._run.state.subagents
-        if record.n == 0:
-            record.n = max((int(one.get("n", 0)) for one in entries), default=0) + 1
-        over = record.status != WORKING
-        if over and record.ended is None:
-            record.ended = self._run.desk.now()
-            told = ("label", "role", "model", "agent_id", "status", "attempts")
-            self._run.event("workflow.subagent_ended", **{name: getattr(record, name) for name in told})
-        elif not over:
-            record.ended = None
-        # A new list each time: a thread may be writing the old one.
-        others = [one for one in entries if one.get("n") != record.n]
-        entries = sorted([*others, record.as_dict()], key=lambda one: int(one.get("n", 0)))
-        ended = [one.get("n") for one in entries if one.get("status") not in OPEN]
-        dropped = set(ended[: max(0, len(entries) - KEPT)])
-        state.subagents = [one for one in entries if one.get("n") not in dropped]
+        self._apply(_note, record)
 
     async def keep(self, record: SubagentRecord) -> None:
         self.note(record)
-        try:
-            await self._run.save_soon()
-        except Superseded as error:
-            self._run.lost = error
-            if self._run.dispatcher is not None:
-                await self._run.dispatcher.cancel()
+        await self._save()
+
+
+def _left_open(run: Draft) -> list[Json]:
+    """What an earlier process left that can be taken up again. What it left at work is interrupted."""
+    known = run.state.subagents
+    run.state.subagents = [{**one, "status": INTERRUPTED} if one.get("status") == WORKING else one for one in known]
+    return [one for one in known if one.get("status") in OPEN and one.get("agent_id")]
+
+
+def _personas(run: Draft) -> tuple[Persona, ...]:
+    return personas(run.package)
+
+
+def _terms(run: Draft, installed: tuple[Persona, ...]) -> RoutingTerms:
+    return RoutingTerms(run.state.plan.tier, run.settings.max_model, run.workflow.module, installed)
+
+
+def _assigned(run: Draft, record: SubagentRecord, why: str, warning: str | None) -> None:
+    choice = f"{record.role} on {record.model or 'its own model'}"
+    why = f"{why}; its session is taken up again" if record.n else why
+    basis = {"label": record.label, "kind": record.kind, "tier": run.state.plan.tier}
+    run.decide(Decision("subagent", choice, f"{why}; {warning}" if warning else why, basis=basis))
+    if warning is not None:
+        run.event("workflow.subagent_unrouted", label=record.label, kind=record.kind, warning=warning)
+    record.started, record.ended, record.status = run.now, None, WORKING
+    _note(run, record)
+
+
+def _note(run: Draft, record: SubagentRecord) -> None:
+    state, entries = run.state, run.state.subagents
+    if record.n == 0:
+        record.n = max((int(one.get("n", 0)) for one in entries), default=0) + 1
+    over = record.status != WORKING
+    if over and record.ended is None:
+        record.ended = run.now
+        told = ("label", "role", "model", "agent_id", "status", "attempts")
+        run.event("workflow.subagent_ended", **{name: getattr(record, name) for name in told})
+    elif not over:
+        record.ended = None
+    # A new list each time: a thread may be writing the old one.
+    others = [one for one in entries if one.get("n") != record.n]
+    entries = sorted([*others, record.as_dict()], key=lambda one: int(one.get("n", 0)))
+    ended = [one.get("n") for one in entries if one.get("status") not in OPEN]
+    dropped = set(ended[: max(0, len(entries) - KEPT)])
+    state.subagents = [one for one in entries if one.get("n") not in dropped]

@@ -11,7 +11,7 @@ an engine that is killed meanwhile does not run it again. What hooks print is ke
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,9 +19,10 @@ import anyio
 
 from interlock.model.json import Json
 from interlock.workflow.engine import machine
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Apply, Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.definitions import PRE_TOOL, SESSION_START, STOP, Found, Hook
 from interlock.workflow.hooks.output import HookResult
@@ -29,6 +30,7 @@ from interlock.workflow.hooks.records import HookRecords
 from interlock.workflow.hooks.runner import HookRunner
 from interlock.workflow.hooks.tool_calls import Tool, ToolCalls
 from interlock.workflow.package.packages import Package
+from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state.document import FAILED, TERMINAL
 
@@ -38,7 +40,7 @@ STARTED = 500  # starts of runs that a session remembers
 
 class Hooking:
     """The hooks of one run; there are some, or some that are malformed. `directory` is where `HookRecords` keeps what
-    they print."""
+    they print. What they do to the run is done by the functions of this module that take it, one at a time."""
 
     def __init__(self, package: Package, workflow: Workflow, runner: HookRunner, directory: str = "") -> None:
         self.all = definitions.everywhere(package.files, workflow)
@@ -47,7 +49,7 @@ class Hooking:
         self._files = package.files
         self._workflow = workflow
         self._runner = runner
-        self._of: Any = None
+        self._of: Step | None = None
         self._here = Found()
         self._begun = False
         self._fatal: Json | None = None
@@ -55,9 +57,9 @@ class Hooking:
         self._taken: set[str] = set()
 
     @asynccontextmanager
-    async def at_work(self, run: RunContext) -> AsyncIterator[None]:
-        """While this lasts, the hooks of tools are run beside the turns of `run`."""
-        self._run = run
+    async def at_work(self, runtime: Runtime, apply: Apply, save: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """While this lasts, the hooks of tools are run beside the turns."""
+        self._runtime, self._apply, self._save = runtime, apply, save
         try:
             async with anyio.create_task_group() as group:
                 await group.start(self.tools.serve)
@@ -78,15 +80,14 @@ class Hooking:
         """SessionStart, where it is due; whether the run may go on."""
         if self._begun:
             return not self.halted()
-        run = self._run
-        kept = run.state.hooks
         await self._runner.clear()
-        if "pinned" not in kept:
+        pinned, source = self._apply(_beginning)
+        if pinned is None:
             for wrong in self.all.malformed:
                 self._failed({"reason": wrong.text, "critical": wrong.critical, "event": "", "command": ""})
-            kept["pinned"] = await self._runner.pin(self.all.hooks)
-        self._runner.pins = kept["pinned"]
-        source = "resume" if any(one.visit for one in run.state.steps.values()) else "startup"
+            pinned = await self._runner.pin(self.all.hooks)
+            self._apply(_pin, pinned)
+        self._runner.pins = pinned
         started = {hook.key: hook for hook in self.all.of(SESSION_START) if hook.matches(source)}
         self._begun = True
         return await self._run_all(tuple(started.values()), {"source": source})
@@ -107,18 +108,13 @@ class Hooking:
         await self.tools.settle()
         if self._superseded is not None:
             raise self._superseded
-        await self.records.write(self._run.state)
+        self._apply(_warn, await self.records.write())
 
     def halted(self) -> bool:
         """Whether a critical hook has failed: then the run has ended."""
-        state = self._run.state
-        if self._fatal is None:
-            return False
-        if state.state != TERMINAL:
-            state.error_details = {**self._fatal, "step": state.current_step}
-            machine.end(state, FAILED, CRITICAL)
-            self._run.event("workflow.ended", outcome=FAILED, error=CRITICAL, step=state.current_step)
-        return True
+        if self._fatal is not None:
+            self._apply(_halt, self._fatal)
+        return self._fatal is not None
 
     def due(self, event: str, tool: Tool) -> tuple[Hook, ...]:
         """The hooks that are to run at that event of a tool."""
@@ -134,12 +130,12 @@ class Hooking:
                 result = await self._carry_out(hook, {"tool": tool.as_dict()})
             except Superseded as error:
                 self._superseded, result = error, None
-                await self._run.pool.cancel()
+                await self._runtime.pool.cancel()
             if result is None or event != PRE_TOOL:
                 continue
             if result.status == "refused" or (result.status == "failed" and hook.critical):
                 why = f"{hook.name} refuses it: {result.reason}"
-                self._run.decide(Decision("hook", "refuse", f"{tool.title}: {why}"[:1000], by="hook"))
+                self._apply(Draft.decide, Decision("hook", "refuse", f"{tool.title}: {why}"[:1000], by="hook"))
                 return f"{'!' if hook.critical else ''}{why}"
         return None
 
@@ -163,91 +159,135 @@ class Hooking:
                 return False
             if self._fatal is not None:
                 break
-        await self.records.write(self._run.state)
+        self._apply(_warn, await self.records.write())
         return not self.halted()
 
     async def _carry_out(self, hook: Hook, about: Mapping[str, Any]) -> HookResult | None:
         """Run a hook whose turn it is, and note its result; None where it has had its turn."""
-        key = self._claim_of(hook)
-        if key is not None and not await self._claim(key, hook):
+        key, turn = self._apply(_turn, hook)
+        if key is not None and not await self._claim(key, hook, turn):
             return None
-        result = await self._runner.run(hook, self._document(hook, about))
+        result = await self._runner.run(hook, self._apply(_document, hook, about))
         if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
             # It is known not to have done its work: when the run is taken up again, it is its turn again.
             self._taken.discard(key)
             if hook.once:
-                self._run.state.hooks["once"].remove(hook.key)
-            await self._run.desk.change_life(lambda life: life["hooks"].pop(key, None) and None)
+                self._apply(_release, hook)
+            await self._runtime.desk.change_life(lambda life: life["hooks"].pop(key, None) and None)
         if result.status != "cancelled":
             self._note(result, about)
             if self._fatal is not None and hook.event not in (SESSION_START, STOP):
-                await self._run.pool.cancel()
+                await self._runtime.pool.cancel()
         return result
 
-    def _claim_of(self, hook: Hook) -> str | None:
-        """Under which name it is known that it was run; None for one that runs each time."""
-        if hook.once:
-            return f"once {hook.key} {self._run.root}"
-        return f"start {hook.key} {self._run.state.workflow_id}" if hook.event == SESSION_START else None
-
-    async def _claim(self, key: str, hook: Hook) -> bool:
+    async def _claim(self, key: str, hook: Hook, turn: Json) -> bool:
         """Take a hook's turn, before it is run; false where somebody has."""
-        run = self._run
-        # A run that goes on in another session is still the same run: its `once` hooks have had their turn.
-        of_run = run.state.hooks.setdefault("once", []) if hook.once else []
-        if key in self._taken or hook.key in of_run:
+        if key in self._taken or (hook.once and not self._apply(_take, hook)):
             return False
         taken = [False]
-        if hook.once:
-            of_run.append(hook.key)
-            if hook.event == SESSION_START:
-                await run.save()
+        if hook.once and hook.event == SESSION_START:
+            await self._save()
 
         def take(life: Json) -> None:
             known = life.setdefault("hooks", {})
             taken[0] = key not in known
-            known.setdefault(key, {"hook": hook.name, "at": run.desk.now(), "workflow_id": run.state.workflow_id})
+            known.setdefault(key, turn)
             starts = [one for one in known if one.startswith("start ")]
             for old in starts[:-STARTED]:
                 del known[old]
 
-        await run.desk.change_life(take)
+        await self._runtime.desk.change_life(take)
         self._taken.add(key)
         return taken[0]
 
-    def _document(self, hook: Hook, about: Mapping[str, Any]) -> Json:
-        """What a hook reads on its standard input."""
-        run = self._run
-        state, record = run.state, run.record
-        step = {"id": record.id, "name": record.name, "path": record.path, "visit": record.visit}
-        return {
-            "event": hook.event, "workflow_id": state.workflow_id, "skill": state.skill, "task_id": state.task_id,
-            "project": run.root, "step": step, "at": run.desk.now(), **about,
-        }  # fmt: skip
-
     def _at_hand(self) -> Found:
         """The hooks of the step at hand."""
-        run = self._run
-        if run.state.current_step is None:
+        step = self._apply(_step)
+        if step is None:
             return Found()
-        if self._of != run.state.current_step:
-            self._here, self._of = definitions.of_step(self._files, self._workflow, run.step), run.state.current_step
+        if self._of != step:
+            self._here, self._of = definitions.of_step(self._files, self._workflow, step), step
         return self._here
 
     def _note(self, result: HookResult, about: Mapping[str, Any]) -> None:
-        run, hook = self._run, result.hook
-        entry = self.records.add(run.state, result, run.desk.now(), about.get("tool", {}).get("title", ""))
-        if result.truncated:
-            step = run.state.current_step
-            run.event("workflow.hook_truncated", step=step, event=hook.event, command=hook.name, message=result.message)
+        entry = self._apply(_noted, self.records, result, str(about.get("tool", {}).get("title", "")))
         if result.status == "failed":
             self._failed({**entry, "reason": result.reason, "stderr": result.stderr.text[-2000:]})
 
     def _failed(self, what: Mapping[str, Any]) -> None:
         """A failure is logged; one that is critical halts the run."""
-        run = self._run
         found = {name: what[name] for name in ("event", "command", "reason", "exit_code", "stderr") if what.get(name)}
-        critical = bool(what["critical"])
-        run.event("workflow.hook_failed", step=run.state.current_step, critical=critical, **found)
-        if critical and self._fatal is None:
+        self._apply(_log_failure, found, bool(what["critical"]))
+        if what["critical"] and self._fatal is None:
             self._fatal = found
+
+
+def _beginning(run: Draft) -> tuple[Any, str]:
+    """(the programs of the hooks as they were when the run began, what it is that begins)."""
+    begun = any(one.visit for one in run.state.steps.values())
+    return run.state.hooks.get("pinned"), "resume" if begun else "startup"
+
+
+def _pin(run: Draft, pinned: Any) -> None:
+    run.state.hooks["pinned"] = pinned
+
+
+def _step(run: Draft) -> Step | None:
+    return run.step if run.state.current_step is not None else None
+
+
+def _turn(run: Draft, hook: Hook) -> tuple[str | None, Json]:
+    """(under which name it is known that it was run, None for one that runs each time; what is known of that)."""
+    id = run.state.workflow_id
+    name = f"start {hook.key} {id}" if hook.event == SESSION_START else None
+    return f"once {hook.key} {run.root}" if hook.once else name, {"hook": hook.name, "at": run.now, "workflow_id": id}
+
+
+def _take(run: Draft, hook: Hook) -> bool:
+    """Whether a `once` hook has not had its turn in this run: it is its turn then. A run that goes on in another
+    session is still the same run."""
+    known = run.state.hooks.setdefault("once", [])
+    if hook.key in known:
+        return False
+    known.append(hook.key)
+    return True
+
+
+def _release(run: Draft, hook: Hook) -> None:
+    run.state.hooks["once"].remove(hook.key)
+
+
+def _document(run: Draft, hook: Hook, about: Mapping[str, Any]) -> Json:
+    """What a hook reads on its standard input."""
+    state, record = run.state, run.record
+    step = {"id": record.id, "name": record.name, "path": record.path, "visit": record.visit}
+    return {
+        "event": hook.event, "workflow_id": state.workflow_id, "skill": state.skill, "task_id": state.task_id,
+        "project": run.root, "step": step, "at": run.now, **about,
+    }  # fmt: skip
+
+
+def _noted(run: Draft, records: HookRecords, result: HookResult, tool: str) -> Json:
+    """Keep a result; what the state shows of it."""
+    hook, step = result.hook, run.state.current_step
+    entry = records.add(run.state, result, run.now, tool)
+    if result.truncated:
+        run.event("workflow.hook_truncated", step=step, event=hook.event, command=hook.name, message=result.message)
+    return entry
+
+
+def _log_failure(run: Draft, found: Json, critical: bool) -> None:
+    run.event("workflow.hook_failed", step=run.state.current_step, critical=critical, **found)
+
+
+def _warn(run: Draft, unwritten: Sequence[str]) -> None:
+    if unwritten:
+        run.state.warnings = [*run.state.warnings, *unwritten][-5:]
+
+
+def _halt(run: Draft, fatal: Json) -> None:
+    state = run.state
+    if state.state != TERMINAL:
+        state.error_details = {**fatal, "step": state.current_step}
+        machine.end(state, FAILED, CRITICAL)
+        run.event("workflow.ended", outcome=FAILED, error=CRITICAL, step=state.current_step)

@@ -53,15 +53,17 @@ class HookRecords:
         self._tell(state, result, tool)
         return short
 
-    async def write(self, state: WorkflowState) -> None:
-        """Write what is not written yet; that it could not be is a warning."""
+    async def write(self) -> list[str]:
+        """Write what is not written yet; what could not be, as warnings."""
         keys, self._unwritten = sorted(self._unwritten), set()
+        unwritten: list[str] = []
         for key in keys if self._directory else ():
             data = b"".join(map(line, self._results[key]))
             try:
                 await anyio.to_thread.run_sync(partial(files.put, self._path(key), data, 0o600, named=False))
             except StorageError as error:
-                state.warnings = [*state.warnings, error.message][-5:]
+                unwritten.append(error.message)
+        return unwritten
 
     def with_context(self, state: WorkflowState, prompt: str) -> str:
         """A prompt, with what hooks have printed since the last one."""

@@ -14,8 +14,9 @@ import anyio
 
 from interlock.errors import InterlockError
 from interlock.model.json import Json
-from interlock.workflow.engine.context import Postponed, RunContext
-from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.engine.context import Postponed
+from interlock.workflow.engine.ports import Desk, Superseded
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.party.party_mode_driver import (
     RUNNING,
     exit_word,
@@ -49,30 +50,41 @@ def under_way(party: Mapping[str, Any]) -> bool:
 def say_exit(document: Json, state: WorkflowState, word: str) -> None:
     """Keep it for the discussion that is under way in that run."""
     others = {id: one for id, one in document.get(SPOKEN, {}).items() if id != state.workflow_id}
-    document[SPOKEN] = {**dict(list(others.items())[1 - KEPT :]), state.workflow_id: {"word": word, **_which(state)}}
+    document[SPOKEN] = {
+        **dict(list(others.items())[1 - KEPT :]),
+        state.workflow_id: {"word": word, **_which(state.party)},
+    }
 
 
-async def exit_heard(run: RunContext) -> str | None:
-    """The word that was said to the discussion under way."""
+async def exit_heard(desk: Desk, workflow_id: str, party: Mapping[str, Any]) -> str | None:
+    """The word that was said to that discussion of the run."""
     try:
-        return exit_said(await run.desk.session(), run.state)
+        return _said(await desk.session(), workflow_id, party)
     except InterlockError:
         return None  # The ledger is busy: the next look finds it.
 
 
 def exit_said(document: Mapping[str, Any], state: WorkflowState) -> str | None:
-    """The same, in the session's document."""
-    found = document.get(SPOKEN, {}).get(state.workflow_id)
-    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(state).items()):
+    """The word that was said to the discussion under way, in the session's document."""
+    return _said(document, state.workflow_id, state.party)
+
+
+def _said(document: Mapping[str, Any], workflow_id: str, party: Mapping[str, Any]) -> str | None:
+    found = document.get(SPOKEN, {}).get(workflow_id)
+    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(party).items()):
         return None
     return str(found["word"])
 
 
 async def during(
-    run: RunContext, turn: Callable[[anyio.Event], Awaitable[T]], cut: Callable[[], T] | None = None
+    run: str,
+    party: Mapping[str, Any],
+    runtime: Runtime,
+    turn: Callable[[anyio.Event], Awaitable[T]],
+    cut: Callable[[], T] | None = None,
 ) -> tuple[T, bool]:
-    """(what came of a turn, whether an exit word ended it). After the grace the turn's event is set; with `cut`, which
-    says what it came to then, the turn is cancelled as well.
+    """(what came of a turn, whether an exit word to that discussion of the run ended it). After the grace the turn's
+    event is set; with `cut`, which says what it came to then, the turn is cancelled as well.
 
     Raises:
         InterlockError, Superseded, Postponed: the turn did.
@@ -83,9 +95,9 @@ async def during(
     async with anyio.create_task_group() as group:
 
         async def listen() -> None:
-            while await exit_heard(run) is None:
+            while await exit_heard(runtime.desk, run, party) is None:
                 await anyio.sleep(LOOK)
-            await anyio.sleep(run.limits.exit_grace)
+            await anyio.sleep(runtime.limits.exit_grace)
             stop.set()
             if cut is not None:
                 group.cancel_scope.cancel()
@@ -101,5 +113,5 @@ async def during(
     return (found[0], stop.is_set()) if found or cut is None else (cut(), True)
 
 
-def _which(state: WorkflowState) -> Json:
-    return {name: state.party.get(name) for name in ("number", "step", "visit", "purpose")}
+def _which(party: Mapping[str, Any]) -> Json:
+    return {name: party.get(name) for name in ("number", "step", "visit", "purpose")}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from interlock.workflow.engine import confidence_signals, menus, questions, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.confidence_calculator import calculate
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, RunContext
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import FIX, NESTED, PromptReady, Save
 from interlock.workflow.engine.turn_interpreter import Reading
@@ -37,7 +37,8 @@ from interlock.workflow.party.party_mode_driver import (
     Party,
     exit_word,
 )
-from interlock.workflow.party.rounds import CHOSEN, DOUBT, Answered
+from interlock.workflow.party.rounds import CHOSEN, DOUBT, Answered, Discussion
+from interlock.workflow.party.rounds import hold as hold
 from interlock.workflow.state.document import RUNNING
 
 HERE = frozenset({STALL, THRESHOLDS, DOUBT})
@@ -92,23 +93,21 @@ def _is_here(run: Draft, party: Party) -> bool:
     return (party.step, party.visit) == (here.id, here.visit)
 
 
-async def hold(run: RunContext) -> None:
-    """Hold the discussion from the round it is in to its end.
-
-    Raises:
-        Postponed: it cannot go on for now.
-    """
-    if (party := rounds.of(run)) is not None:
-        await rounds.hold(run, party)
-
-
-def held(run: Draft) -> None:
-    """Act on what it came to."""
+def discussion(run: Draft) -> Discussion:
+    """See `PartyMode`."""
     party = rounds.of(run)
-    if party is not None and party.purpose == rounds.IDEATION:
-        brainstorming.seed(run, party)
-    elif party is not None:
-        settle(run, party)
+    assert party is not None
+    return rounds.discussion(run, party)
+
+
+def held(run: Draft, came: object) -> None:
+    """Act on what it came to."""
+    assert isinstance(came, Party)
+    rounds.advance(run, came)
+    if came.purpose == rounds.IDEATION:
+        brainstorming.seed(run, came)
+    else:
+        settle(run, came)
 
 
 def settle(run: Draft, party: Party) -> None:

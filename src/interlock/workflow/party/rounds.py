@@ -19,15 +19,18 @@ from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent import Subagent
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine import recovery, steps
-from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Postponed, RunContext
+from interlock.workflow.engine.context import STALL, THRESHOLDS, Draft, Note, Postponed
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import Ending
 from interlock.workflow.engine.examination import PRE_FINAL_REVIEW
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.markdown import quoted, tail
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.personas import personas
 from interlock.workflow.party import cast, contributions, party_mode_driver
+from interlock.workflow.party.cast import Voice
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.exits import during, exit_heard
 from interlock.workflow.party.party_mode_driver import (
@@ -84,6 +87,18 @@ class Answered:
     left: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Discussion:
+    """One that is under way in the run `workflow_id`, and all that is needed to hold it: its voices, and whom a host
+    may play (`names`) where party mode is installed, at `path`."""
+
+    party: Party
+    workflow_id: str
+    voices: tuple[Voice, ...]
+    names: tuple[str, ...]
+    path: str | None
+
+
 def installed(package: Package) -> str | None:
     """The path of the party mode that is installed, None where there is none."""
     return next((one.path for one in package.of_type("workflows") if one.name == PARTY_MODE), None)
@@ -133,55 +148,77 @@ def _context(run: Draft) -> str:
     return "\n\n".join(parts)
 
 
-async def hold(run: RunContext, party: Party) -> Party:
+def discussion(run: Draft, party: Party) -> Discussion:
+    """Return the discussion with what is to be known of the run to hold it."""
+    topic, *_ = PURPOSES.get(party.purpose, OTHERWISE)
+    agents = personas(run.package)
+    voices = cast.voices(agents, topic, run.workflow.module, len(party.voices) or None)
+    names = tuple(dict.fromkeys([*cast.names(agents), *party.voices]))
+    return Discussion(party, run.state.workflow_id, voices, names, installed(run.package))
+
+
+async def hold(under_way: Discussion, runtime: Runtime, note: Note) -> Party:
     """Hold a discussion from the round it is in to its end.
 
-    Each round is written down but the last: that is saved by the caller, with what it makes of the discussion.
+    Each round is noted (`advance`) but the last: that is for the caller, with what the run makes of the discussion.
 
     Raises:
-        Postponed: it cannot continue for now; it is kept in the run's state as it is.
+        Postponed: it cannot continue for now; the run knows it as it is.
     """
-    dispatcher = run.dispatcher
+    party, dispatcher = under_way.party, runtime.dispatcher
     if dispatcher is None:
-        return ended(run, party_mode_driver.cut(party, ERROR, "this run has no subagents"))
-    path = installed(run.package)
-    manner = _Hosted(run, dispatcher, party, path) if party.how == FULL and path else _Voices(run, dispatcher, party)
+        return party_mode_driver.cut(party, ERROR, "this run has no subagents")
+    hosted = party.how == FULL and under_way.path is not None
+    manner = (_Hosted if hosted else _Voices)(under_way, dispatcher, runtime.limits)
     given: RoundInput | None = party_mode_driver.input_of(party)
-    keep(run, party)
-    await run.save()
-    if (word := await exit_heard(run)) is not None:  # It was said before the run was killed.
-        party, given = after(run, party, Answered((), left=word))
+    await note(advance, party)
+    id, kept = under_way.workflow_id, party.as_dict()
+    if (word := await exit_heard(runtime.desk, id, kept)) is not None:  # It was said before the run was killed.
+        party, given = following(party, Answered((), left=word))
     try:
         while given is not None:
             manner.said = ()
-            found, left = await during(run, partial(manner.round, given), manner.cut)
+            found, left = await during(id, kept, runtime, partial(manner.round, given), manner.cut)
             if isinstance(manner, _Hosted) and not (found.said or found.failure or left):
                 # Its host answers, and nobody can be heard in it: each voice is asked by itself.
                 await manner.close()
                 party = replace(party, how=SIMULATED)
-                run.decide(Decision("party", SIMULATED, "the host of party mode cannot be read", by="engine"))
-                manner, given = _Voices(run, dispatcher, party), party_mode_driver.input_of(party)
+                manner, given = _Voices(under_way, dispatcher, runtime.limits), party_mode_driver.input_of(party)
                 continue
-            party, given = after(run, party, found)
+            party, given = following(party, found)
             if given is not None:
-                await run.save()
+                await note(advance, party)
     finally:
         with anyio.CancelScope(shield=True):
             await manner.close()
     return party
 
 
-def after(run: Draft, party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
-    """What follows a round: kept and logged, to be written with the next save."""
-    before, given = len(party.rounds), None
+def following(party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
+    """Return what follows a round: the discussion with it, and what the next one begins with, None after the last."""
     if answered.failure is not None:
-        party = party_mode_driver.cut(party, *answered.failure, answered.said)
-    elif answered.left is not None:
-        party = party_mode_driver.told(party, answered.left, answered.said)
-    else:
-        went = party_mode_driver.heard(party, answered.said)
-        party, given = went.party, went.input
-    for one in party.rounds[before:]:
+        return party_mode_driver.cut(party, *answered.failure, answered.said), None
+    if answered.left is not None:
+        return party_mode_driver.told(party, answered.left, answered.said), None
+    went = party_mode_driver.heard(party, answered.said)
+    return went.party, went.input
+
+
+def after(run: Draft, party: Party, answered: Answered) -> tuple[Party, RoundInput | None]:
+    """Keep and log what follows a round."""
+    party, given = following(party, answered)
+    advance(run, party)
+    return party, given
+
+
+def advance(run: Draft, party: Party) -> None:
+    """Keep a discussion that has gone on, and log what is new to the run, to be written with the next save."""
+    known = of(run)
+    if known is None or known.number != party.number:
+        known = replace(party, rounds=())
+    if known.how != party.how:
+        run.decide(Decision("party", party.how, "the host of party mode cannot be read", by="engine"))
+    for one in party.rounds[len(known.rounds) :]:
         run.event(
             "workflow.party_round", step=party.step, purpose=party.purpose, round_number=one.round_number,
             agents_responded=one.agents_responded, consensus_level=one.consensus_level,
@@ -189,7 +226,6 @@ def after(run: Draft, party: Party, answered: Answered) -> tuple[Party, RoundInp
     keep(run, party)
     if not party.running:
         ended(run, party)
-    return party, given
 
 
 def ended(run: Draft, party: Party) -> Party:
@@ -210,12 +246,12 @@ class _Voices:
 
     said: tuple[Contribution, ...] = ()
 
-    def __init__(self, run: RunContext, dispatcher: SubagentDispatcher, party: Party) -> None:
-        self._limits = run.limits
+    def __init__(self, under_way: Discussion, dispatcher: SubagentDispatcher, limits: Limits) -> None:
+        self._limits = limits
         self._dispatcher = dispatcher
-        topic, self._kind, self._role = PURPOSES.get(party.purpose, OTHERWISE)
-        self._party = party
-        self._voices = cast.voices(personas(run.package), topic, run.workflow.module, len(party.voices) or None)
+        _, self._kind, self._role = PURPOSES.get(under_way.party.purpose, OTHERWISE)
+        self._under_way = under_way
+        self._voices = under_way.voices
 
     def cut(self) -> Answered:
         """What a round came to that an exit word has ended."""
@@ -258,26 +294,23 @@ class _Hosted(_Voices):
     """One subagent hosts the installed party mode and plays all its agents; its session lives as long as the party.
     Nothing is known of a turn before its end."""
 
-    def __init__(self, run: RunContext, dispatcher: SubagentDispatcher, party: Party, path: str) -> None:
-        super().__init__(run, dispatcher, party)
-        self._path = path
-        self._names = list(dict.fromkeys([*cast.names(personas(run.package)), *party.voices]))
-        self._host: Subagent | None = None
+    _host: Subagent | None = None
 
     async def round(self, given: RoundInput, stop: anyio.Event) -> Answered:
         limit = self._limits.party_round
         until = anyio.current_time() + limit
-        text = cast.host(self._path, self._party.voices, given)
+        names = self._under_way.names
+        text = cast.host(str(self._under_way.path), self._under_way.party.voices, given)
         try:
             if self._host is None:
                 assignment = Assignment("party-host", text, self._kind, role=self._role)
                 self._host = await self._dispatcher.open(assignment)
             report = await self._host.say(text, limit)
-            said = contributions.hosted(report.text, self._names)
+            said = contributions.hosted(report.text, names)
             if report.status == "completed" and not said and until > anyio.current_time():
                 # It has shown who is there, and asks whether to begin.
                 report = await self._host.say(f"C\n\n{given.text}", until - anyio.current_time())
-                said = contributions.hosted(report.text, self._names)
+                said = contributions.hosted(report.text, names)
         except AgentError as error:
             return Answered((), (ERROR, error.message))
         return Answered(said, _failure([report], limit) if report.status != "completed" else None)

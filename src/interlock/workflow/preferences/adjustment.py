@@ -19,9 +19,10 @@ from interlock.errors import InvalidRequest
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
 from interlock.workflow.engine.adaptive_settings import AdaptiveSettings, Care, adapt
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.effects import Pending
+from interlock.workflow.engine.effects import Adjusted, ChangeSession, MenuAdmitted, Pending, Replied
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.menus.options import Option
 from interlock.workflow.preferences import menu_rate, overrides, safety, wishes
 from interlock.workflow.preferences.menu_rate import Admission
@@ -75,90 +76,90 @@ def look(run: Draft) -> None:
             run.event("workflow.override_blocked", what=what, error=error.code, message=error.message)
 
 
-async def heard(run: RunContext, waiting: Waiting, text: str, by: str) -> str | None:
-    """What is left of an answer without what it says about care; None where it was nothing else, and the question is
-    asked again."""
+def heard(run: Draft, text: str, by: str) -> bool:
+    """See `UserWishes`."""
+    waiting, id, at = run.state.waiting, run.state.workflow_id, run.now
+    assert waiting is not None
     word, left = wishes.inline(text)
-    if word is not None:
-        await _about_one(run, word, waiting, by)
-        if not left:
-            _again(run, waiting, text, f"Noted: {word}, for this.")
-            return None
-        text = left
+    if word is not None:  # It counts for the step that the answer is about.
+        here: StepId | None = run.state.current_step
+        step = waiting.data.get("next", here) if waiting.purpose in LATER else here
+        then = Replied(left, by) if left else Adjusted(text, word)
+        run.effect(ChangeSession(lambda shared: overrides.apply_inline(shared, id, word, step, at=at, by=by), then))
+        return False
     # One of a menu's own options is meant as that, whatever else it might mean.
     options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
     chooses = questions.choose(text, options) is not None
     said = None if waiting.purpose in FREE or chooses else wishes.understood(text)
     if said is None:
-        return text
-    _again(run, waiting, text, await _taken(run, said, by))
-    return None
-
-
-async def counted(run: RunContext, waiting: Waiting, text: str) -> None:
-    """A human has answered something: a menu gets its answer, anything else begins the count of menus again."""
-    if waiting.purpose == "menu":
-        id = run.state.workflow_id
-        run.session = await run.desk.change_session(lambda document: menu_rate.answered(document, text, run=id))
-    elif menu_rate.counting(run.session):
-        run.session = await run.desk.change_session(menu_rate.spoke)
-
-
-async def admit(run: RunContext, menu: Pending) -> str | None:
-    """Wait until the menu may be put to a human: its place among the others of the session is taken in one transaction.
-    What they have to acknowledge before it, where too many have come in a row."""
-    found: list[Admission] = []
-    limits, id, step = run.limits, run.state.workflow_id, run.record.id
-
-    def enter(document: Json) -> None:
-        now = seconds(run.desk.now())
-        found[:] = [menu_rate.admit(document, now, interval=limits.menu_interval, most=limits.menu_pause)]
-        if not found[0].pause:
-            menu_rate.presented(document, " / ".join(menu.options), run=id, step=step, at=iso(now + found[0].wait))
-
-    run.session = await run.desk.change_session(enter)
-    admission = found[0]
-    if admission.pause:
-        run.event("workflow.rate_limited", reason=menu_rate.PAUSE_REASON, menus=len(admission.recent))
-        return f"{menu_rate.summary(admission.recent)}\n\nTake your time. Go on with the next one? (continue / stop)"
-    if admission.wait > 0:
-        run.event("workflow.rate_limited", reason=menu_rate.INTERVAL_REASON, seconds=round(admission.wait, 3))
-        await anyio.sleep(admission.wait)
-    return None
-
-
-async def _taken(run: RunContext, said: tuple[Override, ...] | Blocked, by: str) -> str:
-    """Keep what was said, and answer what it came to."""
-    if isinstance(said, Blocked):
+        _count(run, waiting, text)
+    elif isinstance(said, Blocked):
         run.event("workflow.override_blocked", what=said.text, error=said.code, message=said.error.message)
         run.decide(Decision("override", said.code, said.error.message, by="human"))
-        return f"{said.error.message} ({said.code})"
-    at = run.desk.now()
+        _again(run, waiting, text, f"{said.error.message} ({said.code})")
+    else:
+        _keep(run, waiting, said, text, by)
+    return said is None
+
+
+def adjusted(run: Draft, text: str, said: object) -> None:
+    """See `UserWishes`."""
+    assert run.state.waiting is not None
+    noted = f"{said}, for this"
+    if isinstance(said, tuple):
+        here = care(run)
+        left = overrides.unheard(said, here)
+        look(run)
+        noted = f"{here.text}. {left}" if left else here.text
+    _again(run, run.state.waiting, text, f"Noted: {noted}.")
+
+
+def _keep(run: Draft, waiting: Waiting, said: tuple[Override, ...], text: str, by: str) -> None:
     try:
-        overrides.check(said, run.profiles())
+        overrides.check(said, run.observe("profiles", run.profiles))
     except InvalidRequest as error:
-        return error.message
+        _again(run, waiting, text, error.message)
+        return
+    at = run.now
 
-    def keep(document: Json) -> None:
-        overrides.apply(document, said, at=at, by=by)
-        menu_rate.spoke(document)
+    def keep(shared: Json) -> None:
+        overrides.apply(shared, said, at=at, by=by)
+        menu_rate.spoke(shared)
 
-    run.session = await run.desk.change_session(keep)
-    here = care(run)
-    left = overrides.unheard(said, here)
-    look(run)
-    return f"Noted: {here.text}." + (f" {left}." if left else "")
+    run.effect(ChangeSession(keep, Adjusted(text, said)))
 
 
-async def _about_one(run: RunContext, word: str, waiting: Waiting, by: str) -> None:
-    """An inline modifier: it counts for the step that the answer is about."""
-    step: StepId | None = run.state.current_step
-    if waiting.purpose in LATER:
-        step = waiting.data.get("next", step)
-    at, id = run.desk.now(), run.state.workflow_id
-    run.session = await run.desk.change_session(
-        lambda document: overrides.apply_inline(document, id, word, step, at=at, by=by)
-    )
+def _count(run: Draft, waiting: Waiting, text: str) -> None:
+    """A human has answered something: a menu gets its answer, anything else begins the count of menus again."""
+    id = run.state.workflow_id
+    if waiting.purpose == "menu":
+        run.effect(ChangeSession(lambda shared: menu_rate.answered(shared, text, run=id)))
+    elif menu_rate.counting(run.session):
+        run.effect(ChangeSession(menu_rate.spoke))
+
+
+async def admit(menu: Pending, run: str, step: StepId, runtime: Runtime) -> tuple[Json, MenuAdmitted]:
+    """See `UserWishes`. Its place among the others of the session is taken in one transaction."""
+    found: list[Admission] = []
+    limits, desk = runtime.limits, runtime.desk
+
+    def enter(shared: Json) -> None:
+        now = seconds(desk.now())
+        found[:] = [menu_rate.admit(shared, now, interval=limits.menu_interval, most=limits.menu_pause)]
+        if not found[0].pause:
+            menu_rate.presented(shared, " / ".join(menu.options), run=run, step=step, at=iso(now + found[0].wait))
+
+    session = await desk.change_session(enter)
+    admission = found[0]
+    if admission.pause:
+        text = f"{menu_rate.summary(admission.recent)}\n\nTake your time. Go on with the next one? (continue / stop)"
+        limited: Json = {"reason": menu_rate.PAUSE_REASON, "menus": len(admission.recent)}
+        return session, MenuAdmitted(menu, text, limited)
+    if admission.wait <= 0:
+        return session, MenuAdmitted(menu)
+    await anyio.sleep(admission.wait)
+    limited = {"reason": menu_rate.INTERVAL_REASON, "seconds": round(admission.wait, 3)}
+    return session, MenuAdmitted(menu, None, limited)
 
 
 def _again(run: Draft, waiting: Waiting, text: str, noted: str) -> None:

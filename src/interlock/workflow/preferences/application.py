@@ -10,16 +10,21 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft
+from interlock.workflow.engine.effects import Remember
+from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.menus import meanings
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
 from interlock.workflow.menus.selection import Situation
-from interlock.workflow.preferences import adjustment, implicit
+from interlock.workflow.preferences import implicit
+from interlock.workflow.preferences.adjustment import adjusted as adjusted
 from interlock.workflow.preferences.adjustment import admit as admit
+from interlock.workflow.preferences.adjustment import heard as heard
 from interlock.workflow.preferences.adjustment import look as look
 from interlock.workflow.preferences.adjustment import overridden as overridden
 from interlock.workflow.preferences.adjustment import settings as settings
@@ -38,7 +43,6 @@ from interlock.workflow.preferences.patterns import (
     question_situation,
 )
 from interlock.workflow.preferences.preferences import Preferences, Wishes
-from interlock.workflow.state.document import Waiting
 
 ALONE = "alone"
 """The choice to answer a question without asking."""
@@ -145,16 +149,15 @@ def is_asked(run: Draft, text: str) -> bool:
     return of(run).avoids(pattern.situation, pattern.choice)
 
 
-async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tuple[str | None, Json | None]:
+def chosen(run: Draft, text: str) -> Json | None:
     """See `UserWishes`. The choice of a menu's option is remembered, and where it corrects the engine, that too."""
-    left = await adjustment.heard(run, waiting, text, by)
-    if left is None:
-        return None, None
-    await adjustment.counted(run, waiting, left)
+    waiting = run.state.waiting
+    if waiting is None or waiting.purpose != "menu":
+        return None
     options = [Option(str(one["key"]), str(one["label"])) for one in waiting.data.get("options", [])]
-    option = questions.choose(left, options) if waiting.purpose == "menu" else None
+    option = questions.choose(text, options)
     if option is None:
-        return left, None
+        return None
     state, now, situation, kept = run.state, run.now, _situation(run, options), _choices(run)
     recommended = next((one for one in options if one.key == waiting.data.get("recommended")), None)
     pattern = _menu(run, situation, option)
@@ -163,14 +166,21 @@ async def answered(run: RunContext, waiting: Waiting, text: str, by: str) -> tup
         plain(recommended.label) if recommended else None,
         implicit.decision_type(recommended.label) if recommended else "", now,
     )  # fmt: skip
-    kept.learned = replace(kept.learned, choices=(*kept.learned.choices, choice))
-    await kept.keep(choice)
     automatic = implicit.automatic_before(state.decisions, state.rollbacks, situation)
-    for one in implicit.corrected(automatic, pattern, now) or () if automatic is not None else ():
-        kept.learned = replace(kept.learned, feedback=(*kept.learned.feedback, one))
-        await kept.keep(one)
+    feedback = (implicit.corrected(automatic, pattern, now) or ()) if automatic is not None else ()
+    learned = kept.learned
+    kept.learned = replace(learned, choices=(*learned.choices, choice), feedback=(*learned.feedback, *feedback))
+    run.effect(Remember((choice, *feedback)))
+    for one in feedback:
         run.event("workflow.feedback", id=one.id, kind=one.kind, source=one.source, text=one.text, step=run.record.id)
-    return left, pattern.as_dict()
+    return pattern.as_dict()
+
+
+async def remember(knowledge: Knowledge, learned: Sequence[Any]) -> None:
+    """See `UserWishes`."""
+    if isinstance(knowledge.choices, Choices):
+        for one in learned:
+            await knowledge.choices.keep(one)
 
 
 def step_of(run: Draft) -> str:

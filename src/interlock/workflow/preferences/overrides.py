@@ -59,7 +59,7 @@ def resolved(
         named.append((SETTING, str(one["text"]), {name: one["value"]}))
     if HINT in said:
         named.append((HINT, str(said[HINT]["text"]), _names(Profile("", shifted(project, int(said[HINT]["value"]))))))
-    named.append((PROJECT, f"tier {project}", _names(Profile("", project))))
+    named.append((PROJECT, f"tier {project}", OF_TIERS[project]))
     values: dict[str, int | None] = {}
     sources: dict[str, Mapping[str, str]] = {}
     for name in (TIER, BATCH, CONFIDENCE):
@@ -78,6 +78,9 @@ def _names(profile: Profile) -> dict[str, int | None]:
     if profile.batch_named:
         found[BATCH] = profile.batch
     return found if profile.confidence is None else {**found, CONFIDENCE: profile.confidence}
+
+
+OF_TIERS = tuple(_names(Profile("", tier)) for tier in range(5))
 
 
 def in_force(state: WorkflowState, shared: Said, own: Mapping[str, Profile]) -> Care:

@@ -10,16 +10,15 @@ reviewed knows its findings, and they are in the story.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.engine import documents
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft, Inquiry, Note
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -31,6 +30,7 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.entry import verdicts
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package
@@ -83,22 +83,25 @@ OWN = {
 """What a review that a person ran leaves open, by its verdict."""
 LEFT = ("action item", "leave as", "later")
 
-Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
 
+@dataclass(frozen=True, slots=True)
+class ReviewInput:
+    """What a round begins with. `several`: each emphasis has a reviewer of its own; `kept` are the reports, by label,
+    that were there when the run was killed."""
 
-async def here(work: Callable[[], Any]) -> Any:
-    """Do it at once, in this thread."""
-    return work()
+    brief: str
+    items: tuple[str, ...]
+    paths: tuple[str, ...]
+    rounds: Sequence[Mapping[str, Any]]
+    several: bool = False
+    kept: Mapping[str, Report] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class ReviewRound:
     """A round under way: what it began with, what its reviewers have said by label, and who of them was lost, why."""
 
-    brief: str
-    items: tuple[str, ...]
-    paths: tuple[str, ...]
-    rounds: Sequence[Mapping[str, Any]]
+    input: ReviewInput
     said: dict[str, list[str]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     few: bool = False
@@ -107,7 +110,7 @@ class ReviewRound:
     @property
     def unjudged(self) -> list[Finding]:
         """The grave findings of earlier rounds that nobody has given a verdict on."""
-        followed = reviewers.followed(self.rounds, self.answers)
+        followed = reviewers.followed(self.input.rounds, self.answers)
         return [one for one in followed.open if one.data["id"] in followed.unjudged and one.severity in LEVELS]
 
     @property
@@ -137,7 +140,7 @@ class ReviewRound:
             if one.data["id"] in followed.unjudged and one.severity in LEVELS:
                 finder = next((label for label in one.found_by if label in self.said), first)
                 wanted[finder].append(f'a verdict on {one.data["id"]} in "earlier": {one.title} ({one.location})')
-        if unseen := checklist.unseen(checklist.evaluated(self.items, self.texts)):
+        if unseen := checklist.unseen(checklist.evaluated(self.input.items, self.texts)):
             wanted[first].append(f"items {', '.join(map(str, unseen))} of the checklist, each on a line of its own")
         return {label: reasons for label, reasons in wanted.items() if reasons}
 
@@ -147,14 +150,12 @@ def _nothing(run: Draft) -> str:
 
 
 class CodeReview:
-    """See the module. `apart` does what reads files and asks git, in a thread where there may be one; `about` says what
-    is known of the work beside the story's own file."""
+    """See the module. `about` says what is known of the work beside the story's own file."""
 
     name = CODE_REVIEW
     title = "Code review"
 
-    def __init__(self, apart: Apart = here, about: Callable[[Draft], str] = _nothing) -> None:
-        self._apart = apart
+    def __init__(self, about: Callable[[Draft], str] = _nothing) -> None:
         self._about = about
 
     def called_for(self, run: Draft) -> str | None:
@@ -169,36 +170,33 @@ class CodeReview:
         """See the port."""
         return outcome.bind(run)
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
+    def begin(self, run: Draft, round: int) -> Examined | Inquiry:
         """See the port."""
-        found: Examined | None = None
         if review_brief.is_review(run.workflow.skill):
-            if round == 1 and (found := await self._apart(lambda: own_review(run))) is None:
+            if round == 1 and (found := own_review(run)) is not None:
+                return settled(run, round, found)
+            if round == 1:
                 # A review that says nothing is no review: then others do it.
                 unsaid = "the review does not say what it came to, and it cannot be told from its findings"
                 run.warn("code_review_unsaid", f"{unsaid}; others review the work now")
         elif (why := skipped(run)) is not None:
             return Examined(SKIPPED, f"{why}; nobody has reviewed this work")
-        found = found or await self._reviewed(
-            run, await self._apart(lambda: gather(run, round, self._about(run))), round
-        )
-        if found.verdict not in outcome.OUTCOMES:
-            return found
-        judged = found
-        held = await self._apart(lambda: outcome.held(run, judged))
-        settled, written = await self._apart(lambda: outcome.settle(run, round, held))
-        if written:
-            run.record.files = list(dict.fromkeys([*run.record.files, *written]))
-            await self._apart(partial(run.checkpoints.wrote, run.state, written))
-        assert isinstance(settled, Examined)
-        return settled
+        return Reviewing(gather(run, round, self._about(run)), round)
 
-    async def _reviewed(self, run: RunContext, given: ReviewRound, round: int) -> Examined:
+
+@dataclass(frozen=True, slots=True)
+class Reviewing:
+    """A round that reviewers hold. See `engine.context.Inquiry`."""
+
+    input: ReviewInput
+    round: int
+
+    async def ask(self, runtime: Runtime, note: Note) -> Examined:
         """The reviewers' answers: asked once more where one cannot be read, or where too little was looked at."""
-        asked = reviewers.fork(
-            given.brief, reviewers.EMPHASES if several(run) else (ALONE,), priority=HIGH, time_limit=run.limits.workflow
-        )
-        first = await self._asked(run, asked)
+        given, limit = ReviewRound(self.input), runtime.limits.workflow
+        emphases = reviewers.EMPHASES if self.input.several else (ALONE,)
+        asked = reviewers.fork(self.input.brief, emphases, priority=HIGH, time_limit=limit)
+        first = await self._asked(runtime, note, asked)
         if (early := panel.ended_early(first)) is not None:
             return early
         for one in first:
@@ -206,8 +204,8 @@ class CodeReview:
                 given.said[one.label] = [one.text]
             else:
                 given.lost[one.label] = one.detail or one.status
-        followed = reviewers.followed(given.rounds, given.answers)
-        given.few = bool(given.said) and round == 1 and len(followed.open) < LEAST
+        followed = reviewers.followed(self.input.rounds, given.answers)
+        given.few = bool(given.said) and self.round == 1 and len(followed.open) < LEAST
         wanted = given.wanted(followed)
         again = [
             replace(
@@ -218,7 +216,7 @@ class CodeReview:
             for one in asked
             if one.label in wanted
         ]
-        second = await self._asked(run, again)
+        second = await self._asked(runtime, note, again)
         if (early := panel.ended_early(second)) is not None:
             return early
         for one in second:
@@ -228,8 +226,8 @@ class CodeReview:
         given.missed = panel.REVIEW.missed(len(given.answers), len(asked))
         if given.missed is None and (silent := given.unjudged):
             # Those who found them were asked twice: somebody else is.
-            (other,) = reviewers.fork(given.brief, (reviewers.instead(silent),), time_limit=run.limits.workflow)
-            third = await self._asked(run, [other])
+            (other,) = reviewers.fork(self.input.brief, (reviewers.instead(silent),), time_limit=limit)
+            third = await self._asked(runtime, note, [other])
             if (early := panel.ended_early(third)) is not None:
                 return early
             if third[0].status == "completed":
@@ -242,31 +240,47 @@ class CodeReview:
             return Examined(given.missed, f"no reviewer came to a verdict ({reasons})", details={"lost": given.lost})
         return judged(given, {label: _named(label, one) for label, one in answers.items()})
 
-    async def _asked(self, run: RunContext, assignments: Sequence[Assignment]) -> list[Report]:
+    async def _asked(self, runtime: Runtime, note: Note, assignments: Sequence[Assignment]) -> list[Report]:
         """A report on each, in their order. Each that completes is kept in the run's state until its round is over, so
         that a run which is killed asks only the others again.
 
         Raises:
             Superseded: the run is somebody else's now.
         """
-        if run.dispatcher is None:
+        if runtime.dispatcher is None:
             return [Report(one.label, "failed", detail="this run has no agents to give work to") for one in assignments]
-        kept: Json = run.state.examinations.setdefault(self.name, {"rounds": []}).setdefault("reports", {})
-        found = {label: Report(**one) for label, one in kept.items()}
+        found = dict(self.input.kept)
 
         async def heard(place: int, report: Report) -> None:
             if report.status == "completed":
-                kept[report.label] = asdict(replace(report, text=report.text[-KEPT:]))
-                await run.save_soon()
+                await note(_reported, report)
 
-        def failed(report: Report) -> None:
-            why = f"{report.label}: {report.detail or report.status}"
-            run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
-
-        left = [one for one in assignments if one.label not in kept]
-        asked = await panel.ask(run.dispatcher, left, panel.REVIEW, heard=heard, failed=failed)
+        left = [one for one in assignments if one.label not in found]
+        asked = await panel.ask(
+            runtime.dispatcher, left, panel.REVIEW, heard=heard, failed=lambda report: note(_failed, report)
+        )
         found |= {report.label: report for report in asked.reports.values()}
         return [found[one.label] for one in assignments]
+
+    def judge(self, run: Draft, said: Examined) -> Examined:
+        """See the port."""
+        return settled(run, self.round, said)
+
+
+def _reported(run: Draft, report: Report) -> None:
+    kept: Json = run.state.examinations.setdefault(CODE_REVIEW, {"rounds": []}).setdefault("reports", {})
+    kept[report.label] = asdict(replace(report, text=report.text[-KEPT:]))
+
+
+def _failed(run: Draft, report: Report) -> None:
+    why = f"{report.label}: {report.detail or report.status}"
+    run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
+
+
+def settled(run: Draft, round: int, found: Examined) -> Examined:
+    """Return the verdict of a round that came to one, with what was done about it in the project. Reads and writes
+    files."""
+    return outcome.settle(run, round, outcome.held(run, found)) if found.verdict in outcome.OUTCOMES else found
 
 
 def implements(package: Package, workflow: Workflow) -> bool:
@@ -300,7 +314,7 @@ def skipped(run: Draft) -> str | None:
     return None
 
 
-def gather(run: Draft, round: int, about: str = "") -> ReviewRound:
+def gather(run: Draft, round: int, about: str = "") -> ReviewInput:
     """Read what reviewers are given; `about` is what is known of the work beside the story's own file. Reads files and
     asks git."""
     state, package, module = run.state, run.package, run.workflow.module
@@ -316,12 +330,13 @@ def gather(run: Draft, round: int, about: str = "") -> ReviewRound:
     rounds = state.rounds_of(CODE_REVIEW)
     earlier = review_brief.before(rounds, str(kept.get("answer") or ""), str(kept.get("advice") or ""))
     text = review_brief.brief(state.skill, story, about, asked, changed, own, package, module, before=earlier)
-    return ReviewRound(text, own.items, changed.paths, rounds[: round - 1])
+    reports = {label: Report(**one) for label, one in kept.get("reports", {}).items()}
+    return ReviewInput(text, own.items, changed.paths, tuple(rounds[: round - 1]), several(run), reports)
 
 
 def judged(given: ReviewRound, answers: Mapping[str, Answer]) -> Examined:
     """What the reviewers' answers come to together: findings, each once, the checklist, and the verdict."""
-    followed = reviewers.followed(given.rounds, answers)
+    followed = reviewers.followed(given.input.rounds, answers)
     levelled = (replace(one, data={**one.data, "level": LEVELS.get(one.severity, "Low")}) for one in followed.open)
     followed = replace(followed, open=tuple(levelled))
     findings = followed.open[:MOST]
@@ -340,8 +355,8 @@ def judged(given: ReviewRound, answers: Mapping[str, Answer]) -> Examined:
         "reports": {label: text[-REPORT:] for label, text in given.texts.items()},
         "lost": given.lost,
         **followed.beyond(MOST),
-        "reviewed": list(given.paths[:100]),
-        "checklist": [one.as_dict() for one in checklist.evaluated(given.items, given.texts)],
+        "reviewed": list(given.input.paths[:100]),
+        "checklist": [one.as_dict() for one in checklist.evaluated(given.input.items, given.texts)],
     }
     agreement = 100.0 * max(opinions.count(one) for one in set(opinions)) / len(opinions)
     told = {"high_and_medium": high + medium, "fewer_than_three": few}

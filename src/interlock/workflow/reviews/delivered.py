@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.workflow.engine import deliverables, evidence
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, DELIVERABLE, Examined, Finding
 from interlock.workflow.reviews import review_brief
-from interlock.workflow.reviews.code_review import Apart, here, implements
+from interlock.workflow.reviews.code_review import implements
 from interlock.workflow.reviews.outcome import MAKERS
 
 BY_RECORD = "bmad-build-auto"
@@ -26,9 +26,6 @@ class Delivered:
     name = DELIVERABLE
     title = "Examination of the result"
 
-    def __init__(self, apart: Apart = here) -> None:
-        self._apart = apart
-
     def called_for(self, run: Draft) -> str | None:
         """After a workflow whose document is known by its name, and after one that writes code."""
         if deliverables.of(run.workflow, run.state.plan.arguments) is not None:
@@ -38,10 +35,9 @@ class Delivered:
             return None
         return "an implementation is completed only where something was changed"
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
+    def begin(self, run: Draft, round: int) -> Examined:
         """Look for it among what has changed since the run began."""
-        found: Examined = await self._apart(lambda: examined(run))
-        return found
+        return examined(run)
 
 
 def examined(run: Draft) -> Examined:

@@ -127,9 +127,9 @@ def open_points(
     return tuple(found)
 
 
-def settle(run: Draft, round: int, found: Examined) -> tuple[Examined, list[str]]:
-    """`found` with what was done about it, the checklist's last items and the next story that is ready; and the files
-    that were written, from the project's root."""
+def settle(run: Draft, round: int, found: Examined) -> Examined:
+    """`found` with what was done about it, the checklist's last items, the next story that is ready, and the files that
+    were written, from the project's root."""
     config, story = run.package.config(run.workflow.module), story_of(run)
     done: dict[str, str] = {"decided": OUTCOMES[found.verdict], "notes": "", "change log": "", "status": ""}
     written: list[str] = []
@@ -160,7 +160,7 @@ def settle(run: Draft, round: int, found: Examined) -> tuple[Examined, list[str]
         ready = next((key for key in stories.all_ready(run.root, config) if story is None or key != story.key), None)
         told["next_story"] = details["next_story"] = ready
         summary += f"; next story: {ready}" if ready is not None else ""
-    return replace(found, summary=summary, details=details, told=told), written
+    return replace(found, summary=summary, details=details, told=told, written=tuple(written))
 
 
 def _note(run: Draft, round: int, found: Examined, story: Story, status: str | None) -> dict[str, str]:

@@ -14,15 +14,15 @@ itself. Nothing that was heard is lost, whatever happens to the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.barrier import BARRIER_TIMEOUT, Barriers, SynchronizationBarrier
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -34,13 +34,14 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.menus import escalation
 from interlock.workflow.package.compliance import BLOCKING, Compliance, Issue
 from interlock.workflow.package.step import Step
 from interlock.workflow.panel import PROCEED, RETRY_ALL, WITH_CONTEXT
 from interlock.workflow.reviews import bmb_artifact, validator_answer
 from interlock.workflow.reviews.bmb_artifact import VALIDATING, BmbArtifact, Validator
-from interlock.workflow.reviews.validator_answer import FAILED, ValidatorResult, prompt
+from interlock.workflow.reviews.validator_answer import FAILED, ValidatorPrompt, ValidatorResult, prompt
 
 PENDING, IN_PROGRESS, COMPLETED = "pending", "in_progress", "completed"
 
@@ -54,12 +55,13 @@ NOT_SIDECAR = "the agent has no sidecar"
 class Validated:
     """The results in the order of the validators, how those that failed at first were treated, and the barrier's errors
     (`sync_timeout`, `barrier_timeout`). `capacity` is the report of a validator whose provider has none left: nobody is
-    tried again then."""
+    tried again then, nor where the run is being stopped."""
 
     results: tuple[ValidatorResult, ...] = ()
     handling: str = PROCEED
     errors: tuple[str, ...] = ()
     capacity: Report | None = None
+    stopped: bool = False
 
     @property
     def unheard(self) -> tuple[ValidatorResult, ...]:
@@ -67,36 +69,62 @@ class Validated:
         return tuple(one for one in self.results if not one.heard)
 
 
-@dataclass
-class Validation:
-    """One round of validation: all validators at once behind a barrier, and again where some were not heard.
+@dataclass(frozen=True, slots=True)
+class ValidationRound:
+    """One round: every validator that the artifact needs, and the standard. See `engine.context.Inquiry`.
 
-    Which are complete, in progress and pending is kept with the run and shown (BMAD-6.1.4). What was heard stays there,
-    so a run that is killed asks only the others again, as long as the artifact is the same (`digest`).
+    `prompts` are what each is told, by label; `digest` is that of the artifact. `known` is what an earlier process had
+    heard of the same artifact.
     """
 
-    run: RunContext
-    dispatcher: SubagentDispatcher
     artifact: BmbArtifact
-    validators: Sequence[Validator]
+    whole: Sequence[Validator]
+    needed: Sequence[Validator]
+    prompts: Mapping[str, ValidatorPrompt]
     round: int
     digest: str
-    barriers: Barriers = SynchronizationBarrier
-    _results: dict[str, ValidatorResult] = field(default_factory=dict)
-    _reports: dict[str, Report] = field(default_factory=dict)
-    _errors: list[str] = field(default_factory=list)
+    known: Mapping[str, Json]
+    barriers: Barriers
 
-    def __post_init__(self) -> None:
-        kept = self.run.state.examinations.setdefault(NAME, {"rounds": []})
-        before = kept.get("now") or {}
-        same = (before.get("round"), before.get("digest")) == (self.round, self.digest)
-        known = before.get("validators", {}) if same else {}
-        self._board: dict[str, Json] = {one.label: {"name": one.name, "status": PENDING} for one in self.validators}
-        for label, entry in known.items():
-            if label in self._board and entry["status"] == COMPLETED:
-                self._board[label] = entry
-                self._results[label] = ValidatorResult.model_validate(entry["result"])
-        kept["now"] = {"round": self.round, "digest": self.digest, "validators": self._board}
+    async def ask(self, runtime: Runtime, note: Note) -> Validated:
+        """Ask the validators."""
+        if runtime.dispatcher is None or not self.needed:
+            return Validated()
+        return await Validation(self, runtime.dispatcher, runtime.limits.sync_wait, note).validate()
+
+    def judge(self, run: Draft, said: Validated) -> Examined:
+        """See the port."""
+        if said.stopped:
+            return Examined(STOPPED, "the run is being stopped")
+        if said.capacity is not None:
+            why = f"the validators have no capacity: {said.capacity.detail or 'their provider says no more'}"
+            return Examined(CAPACITY, why, details={"retry_at": said.capacity.retry_at})
+        if self.artifact.digest(run.root) != self.digest:
+            why = f"{self.artifact.path} was changed while it was being validated"
+            run.decide(Decision("validation", "changed", why))
+        return _judged(run, self.artifact, self.whole, said)
+
+
+class Validation:
+    """The validators of a round at work: all at once behind a barrier, and again where some were not heard.
+
+    Which are complete, in progress and pending is noted and shown (BMAD-6.1.4). What was heard stays there, so a run
+    that is killed asks only the others again, as long as the artifact is the same.
+    """
+
+    def __init__(self, given: ValidationRound, dispatcher: SubagentDispatcher, wait: float, note: Note) -> None:
+        self.given = given
+        self.dispatcher = dispatcher
+        self.validators = given.needed
+        self._wait = wait
+        self._note = note
+        self._reports: dict[str, Report] = {}
+        self._errors: list[str] = []
+        self._board: dict[str, Json] = {
+            one.label: dict(given.known.get(one.label) or {"name": one.name, "status": PENDING}) for one in given.needed
+        }
+        found = {label: entry["result"] for label, entry in self._board.items() if "result" in entry}
+        self._results = {label: ValidatorResult.model_validate(result) for label, result in found.items()}
 
     async def validate(self) -> Validated:
         """All of it."""
@@ -116,7 +144,7 @@ class Validation:
                 if not self._capacity() and not self.dispatcher.stopped:
                     await self._at_once([one], heard[0] if way == WITH_CONTEXT else None)
         results = tuple(self._results[one.label] for one in self.validators)
-        return Validated(results, way, tuple(self._errors), self._capacity())
+        return Validated(results, way, tuple(self._errors), self._capacity(), self.dispatcher.stopped)
 
     def _capacity(self) -> Report | None:
         return panel.hindrance(one for one in self._reports.values() if one.status == "capacity")
@@ -125,27 +153,27 @@ class Validation:
         """One attempt of all of these at the same time; one that is not there in time has failed."""
         for one in validators:
             self._board[one.label]["status"] = PENDING
-        await self.run.save_soon()
+        await self._keep()
         for one in validators:
             entry = self._board[one.label]
             entry["status"], entry["attempts"] = IN_PROGRESS, int(entry.get("attempts", 0)) + 1
-        await self.run.save_soon()
-        wait, alone = self.run.limits.sync_wait, len(validators) == 1
+        await self._keep()
+        wait, alone = self._wait, len(validators) == 1
 
         async def heard(place: int, report: Report) -> None:
             self._reports[report.label] = report
             self._show(_read(validators[place], report))
-            await self.run.save_soon()
+            await self._keep()
 
         assignments = [
             Assignment(
-                one.label, prompt(self.run, one, self.artifact, self.validators, context), VALIDATION, time_limit=wait,
+                one.label, self.given.prompts[one.label].text(context), VALIDATION, time_limit=wait,
                 data={"of": one.name},
             )
             for one in validators
         ]  # fmt: skip
         # One alone needs nobody's lock, whatever is the matter with it.
-        barriers = SynchronizationBarrier if alone else self.barriers
+        barriers = SynchronizationBarrier if alone else self.given.barriers
         asked = await panel.ask(
             self.dispatcher, assignments, panel.VALIDATION, limit=wait, heard=heard, barriers=barriers
         )
@@ -158,7 +186,11 @@ class Validation:
             self._show(self._results[one.label])
         if asked.error is not None and not alone:
             self._errors.append(asked.error)
-        await self.run.save_soon()
+        await self._keep()
+
+    async def _keep(self) -> None:
+        board = {label: dict(entry) for label, entry in self._board.items()}
+        await self._note(_shown, {"round": self.given.round, "digest": self.given.digest, "validators": board})
 
     def _show(self, result: ValidatorResult) -> None:
         """A validator has ended; what it found before stays where it could not be heard again."""
@@ -214,28 +246,27 @@ class ParallelBmbValidation:
             return "what is to be validated was not found, so the validators could not be told"
         return None
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """One round: every validator that the artifact needs, and the standard."""
+    def begin(self, run: Draft, round: int) -> Examined | ValidationRound:
+        """See the port."""
         artifact = bmb_artifact.of_run(run)
         if artifact is None:
             return _nothing_found(run, round)
-        replaced = run.state.examinations.get(NAME, {}).get("replaces") or ()
+        kept = run.state.examinations.get(NAME, {})
+        replaced = kept.get("replaces") or ()
         first = next((one for one in run.workflow.steps if one.path in replaced), None)
         own = bmb_artifact.group_of(run.workflow, first) if first is not None else ()
         whole = own or bmb_artifact.validators(run.workflow, run.package)
         needed = tuple(one for one in whole if not one.of_sidecar or artifact.sidecar)
-        digest, validated = artifact.digest(run.root), Validated()
-        if run.dispatcher is not None and needed:
-            validation = Validation(run, run.dispatcher, artifact, needed, round, digest, self._barriers)
-            validated = await validation.validate()
-            if run.dispatcher.stopped:
-                return Examined(STOPPED, "the run is being stopped")
-            if validated.capacity is not None:
-                why = f"the validators have no capacity: {validated.capacity.detail or 'their provider says no more'}"
-                return Examined(CAPACITY, why, details={"retry_at": validated.capacity.retry_at})
-        if artifact.digest(run.root) != digest:
-            run.decide(Decision("validation", "changed", f"{artifact.path} was changed while it was being validated"))
-        return _judged(run, artifact, whole, validated)
+        told = {one.label: prompt(run, one, artifact, needed) for one in needed}
+        digest, before = artifact.digest(run.root), kept.get("now") or {}
+        same = (before.get("round"), before.get("digest")) == (round, digest)
+        board = before.get("validators", {}) if same else {}
+        known = {label: entry for label, entry in board.items() if entry["status"] == COMPLETED}
+        return ValidationRound(artifact, whole, needed, told, round, digest, known, self._barriers)
+
+
+def _shown(run: Draft, board: Json) -> None:
+    run.state.examinations.setdefault(NAME, {"rounds": []})["now"] = board
 
 
 def _judged(run: Draft, artifact: BmbArtifact, whole: Sequence[Validator], validated: Validated) -> Examined:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.workflow import panel
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.examination import (
     APPROVE,
     BLOCKED,
@@ -25,6 +25,7 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.party import cast, party_mode_driver, rounds
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import Party, summary
@@ -66,16 +67,32 @@ class PreFinalReview:
             return None
         return f"tier {tier} demands a review by several perspectives before the end"
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """Have several perspectives look at the whole of the work.
+    def begin(self, run: Draft, round: int) -> Perspectives:
+        """Have several perspectives look at the whole of the work."""
+        party = rounds.of(run)
+        if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
+            party = _new(run, round)
+        return Perspectives(rounds.discussion(run, party))
+
+
+@dataclass(frozen=True, slots=True)
+class Perspectives:
+    """One such review. See `engine.context.Inquiry`."""
+
+    discussion: rounds.Discussion
+
+    async def ask(self, runtime: Runtime, note: Note) -> Party:
+        """Hold the discussion.
 
         Raises:
             Postponed: nobody has capacity for now.
         """
-        party = rounds.of(run)
-        if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
-            party = _new(run, round)
-        return _examined(await rounds.hold(run, party), run.state.rounds_of(PRE_FINAL_REVIEW)[: round - 1], round)
+        return await rounds.hold(self.discussion, runtime, note)
+
+    def judge(self, run: Draft, said: Party) -> Examined:
+        """See the port."""
+        rounds.advance(run, said)
+        return _examined(said, run.state.rounds_of(PRE_FINAL_REVIEW)[: said.visit - 1], said.visit)
 
 
 def _new(run: Draft, round: int) -> Party:

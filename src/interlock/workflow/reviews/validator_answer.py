@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -223,14 +224,29 @@ ELSEWHERE = re.compile(r"^(?:nextStep|partyMode|advancedElicitation|workflowFile
 FILES = 30  # that are listed
 
 
-def prompt(
-    run: Draft,
-    validator: Validator,
-    artifact: BmbArtifact,
-    all_: Sequence[Validator],
-    context: ValidatorResult | None,
-) -> str:
-    """The whole prompt for one validator; what the others found is in it only where it is to be the `context`."""
+@dataclass(frozen=True, slots=True)
+class ValidatorPrompt:
+    """What one validator is told: about the work, and what it is to do."""
+
+    work: str
+    task: str
+
+    def text(self, context: ValidatorResult | None) -> str:
+        """The whole prompt; what the others found is in it only where it is to be the `context`."""
+        if context is None:
+            return f"{self.work}\n\n{self.task}"
+        found = [f"- {one.severity}: {one.field}: {one.actual}" for one in context.issues[:20]]
+        listed = "\n".join(found) or "- nothing is wrong there"
+        return (
+            f"{self.work}\n\n"
+            f"## What is known already\n\nThe validation of {context.name} ({context.label}) succeeded while others "
+            f"failed: {context.summary}\n\n{listed}\n\nBuild on it where it helps; report only what yours is about."
+            f"\n\n{self.task}"
+        )
+
+
+def prompt(run: Draft, validator: Validator, artifact: BmbArtifact, all_: Sequence[Validator]) -> ValidatorPrompt:
+    """Return the prompt for one validator of `all_`."""
     step = _filled(run, validator.step, artifact)
     others = ", ".join(one.name for one in all_ if one.label != validator.label)
     parts = [f"# Validation {validator.label}: {validator.name}", RULES]
@@ -240,17 +256,9 @@ def prompt(
     lines += [f"- {path}" for path in artifact.files[1:FILES]]
     lines += [f"\nThe plan it was made by: {os.path.join(run.root, artifact.plan)}"] if artifact.plan else []
     parts.append("\n".join(lines))
-    if context is not None:
-        found = [f"- {one.severity}: {one.field}: {one.actual}" for one in context.issues[:20]]
-        listed = "\n".join(found) or "- nothing is wrong there"
-        parts.append(
-            f"## What is known already\n\nThe validation of {context.name} ({context.label}) succeeded while others "
-            f"failed: {context.summary}\n\n{listed}\n\nBuild on it where it helps; report only what yours is about."
-        )
     wanted = evidence.wanted(run.workflow, step, run.state.plan.values)
-    parts.append("## Your instructions\n\n" + prompts.step_prompt(run.workflow, run.state, step, wanted=wanted))
-    parts.append(FORM)
-    return "\n\n".join(parts)
+    text = prompts.step_prompt(run.workflow, run.state, step, wanted=wanted)
+    return ValidatorPrompt("\n\n".join(parts), f"## Your instructions\n\n{text}\n\n{FORM}")
 
 
 def _filled(run: Draft, step: Step, artifact: BmbArtifact) -> Step:

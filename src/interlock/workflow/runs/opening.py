@@ -16,8 +16,10 @@ from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.engine import machine
-from interlock.workflow.engine.context import Examination, RunContext
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.context import Draft, Examination
 from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.entry import workflow_entry_wrapper
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.moments import Hooking
@@ -66,7 +68,7 @@ class Prepared:
         """Whether another skill of its lane follows, in the same run of the task."""
         return self.lane is not None and self.lane.after(self.state.skill) is not None
 
-    def context(
+    def controller(
         self,
         workspace: Workspace,
         caller: Principal,
@@ -77,19 +79,20 @@ class Prepared:
         hooks: Hooking | None = None,
         *,
         examinations: tuple[Examination, ...],
-    ) -> RunContext:
-        """What the controller works with. The life of a run that was begun in no chat is that of the process that
+    ) -> AutomationController:
+        """What takes the run as far as it goes. The life of a run that was begun in no chat is that of the process that
         drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
         session = override_commands.session_of(self.state)
         chat = self.state.plan.session not in ("", self.state.workflow_id)
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
-        return RunContext(
+        run = Draft(
             workflow=self.workflow, package=self.package, state=self.state, limits=self.limits, party=in_a_step,
             wishes=application, knowledge=knowledge, thresholds=self._thresholds, profiles=self._profiles,
-            examinations=examinations, pool=pool, dispatcher=dispatcher, hooks=hooks,
-            desk=LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience),
-            checkpoints=CheckpointKeeper(in_documents=self.in_documents),
+            examinations=examinations, staffed=dispatcher is not None,
         )  # fmt: skip
+        desk = LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience)
+        checkpoints = CheckpointKeeper(in_documents=self.in_documents)
+        return AutomationController(run, Runtime(pool, desk, checkpoints, dispatcher, hooks))
 
     def hooks(self, job: Job) -> Hooking | None:
         """The hooks of the run, where it has some and they are switched on."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import anyio.to_thread
 
 from interlock.core.tasks import create
 from interlock.core.tasks.find import find
@@ -28,8 +27,9 @@ from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine
 from interlock.workflow.engine import machine, prompts
-from interlock.workflow.engine.context import Draft, Examination, RunContext
+from interlock.workflow.engine.context import Draft, Examination, Note
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, CHANGES, PROJECT_CHECK, Examined, Finding
+from interlock.workflow.engine.runtime import Runtime
 from interlock.workflow.engine.steps import GATE
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package import packages
@@ -70,12 +70,12 @@ class ProjectCheck:
         """At the end of every story, and of what names a check."""
         return "the work is done only where the project's check passes"
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """Run the check of the story's task in its worktree."""
+    def begin(self, run: Draft, round: int) -> Examined | CheckRun:
+        """Have the check of the story's task run in its worktree, unless conflicts are left there."""
         with self._workspace.look() as rows:
             task = find(rows, self._task_id)
         try:
-            marked = await anyio.to_thread.run_sync(_unresolved, task)
+            marked = _unresolved(task)
         except GitFailed as error:
             return Examined(BLOCKED, error.message, (Finding(BLOCKING, error.message),))
         if marked:
@@ -84,7 +84,22 @@ class ProjectCheck:
             return Examined(CHANGES, f"these files still hold conflict markers: {files}", (finding,))
         if task.verify is None:
             return Examined(APPROVE, "the project names no check")
-        found = await examine(self._workspace, task)
+        return CheckRun(self._workspace, task)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """One run of the check. See `engine.context.Inquiry`."""
+
+    workspace: Workspace
+    task: Task
+
+    async def ask(self, runtime: Runtime, note: Note) -> Evidence:
+        """Run it."""
+        return await examine(self.workspace, self.task)
+
+    def judge(self, run: Draft, found: Evidence) -> Examined:
+        """See the port."""
         told = {"exit_code": found.exit_code, "seconds": found.seconds}
         if found.passed:
             return Examined(APPROVE, f"`{found.command}` passes", told=told)

@@ -14,9 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio.to_thread
-
-from interlock.workflow.engine.context import Draft, RunContext
+from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package.files import Files
@@ -135,14 +133,11 @@ class BuildResult:
 
     def halted(self, run: Draft) -> Examined | None:
         """What the record says, where it says that the build is blocked."""
-        found = self._look(run)
+        found = self.begin(run, 1)
         return found if found.verdict == BLOCKED else None
 
-    async def examine(self, run: RunContext, round: int) -> Examined:
+    def begin(self, run: Draft, round: int) -> Examined:
         """Read the record, and look whether what it says is so."""
-        return await anyio.to_thread.run_sync(self._look, run)
-
-    def _look(self, run: Draft) -> Examined:
         state = run.state
         written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
         config = dict(run.package.config(run.workflow.module))
