@@ -8,7 +8,7 @@ from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal
-from interlock.errors import InvalidRequest
+from interlock.errors import InvalidRequest, RecipientNotFound
 from interlock.processes import ref
 
 WHOLE = 10**9
@@ -71,10 +71,31 @@ def test_what_another_process_has_in_hand_is_its_own_for_a_minute(timed: Team, c
     timed.send(to="bob", content="one")
     with timed._workspace.act(Principal("bob", "b")) as act:
         mailbox.offer(act, ref.current().as_text(), ref.alive, count=9, size=WHOLE)
-    clock.advance(59.9)
-    assert offered(timed, "unknown") == []
+    for seconds in (0, 59.9):
+        clock.advance(seconds)
+        assert offered(timed, "unknown") == []
     clock.advance(0.1)
     assert offered(timed, "unknown") == [("one", True)]
+
+
+@pytest.mark.parametrize("said", [{"content": " "}, {"content": "a\x00b"}, {"content": "all", "summary": "x" * 501}])
+def test_a_broadcast_says_what_an_inbox_can_show(team: Team, said: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest):
+        team.broadcast(**said)
+    assert team.history() == []
+
+
+def test_an_id_that_a_broadcast_was_sent_under_answers_its_first_message(team: Team) -> None:
+    team.broadcast("lead", content="once", client_id="b-1")
+    again = team.send("lead", to="bob", content="once", client_id="b-1")
+    first, _ = team.history()
+    assert (again.id, again.recipient) == (first.id, "ada")
+
+
+def test_an_unknown_name_is_told_back_as_far_as_anybody_reads_it(team: Team) -> None:
+    with pytest.raises(RecipientNotFound) as refused:
+        team.send(to="x" * 300, content="hello")
+    assert refused.value.details["recipient"] == "x" * 200
 
 
 @pytest.mark.parametrize("ids", [["\ud800"], "one", [1], ["x"] * 1001])
