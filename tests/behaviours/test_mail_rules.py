@@ -8,7 +8,7 @@ from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal
-from interlock.errors import InvalidRequest, RecipientNotFound
+from interlock.errors import InvalidRequest, MemberNotFound, RecipientNotFound
 from interlock.processes import ref
 
 WHOLE = 10**9
@@ -64,6 +64,7 @@ def test_a_notice_is_cut_where_it_is_too_long_and_keeps_its_summary(team: Team) 
     long, short = team.inbox("bob")
     assert (long.content, long.summary) == ("x" * 20_000, "y" * 500)
     assert (short.content, short.summary) == ("short", None)
+    assert long.metadata == short.metadata == {"notice": True}, "it is worth no prompt of its own"
     assert [message.recipient for message in team.history()] == ["bob", "bob"]
 
 
@@ -92,6 +93,21 @@ def test_an_id_that_a_broadcast_was_sent_under_answers_its_first_message(team: T
     assert (again.id, again.recipient) == (first.id, "ada")
 
 
+def test_of_two_names_like_it_the_nearest_is_suggested(team: Team) -> None:
+    team.spawn("bobby")
+    with pytest.raises(RecipientNotFound, match="Did you mean bobby") as refused:
+        team.send(to="boby", content="hello")
+    assert refused.value.details["suggestion"] == "bobby"
+    with pytest.raises(MemberNotFound, match="Did you mean bobby") as unknown:
+        team.claim(team.create_task("One").id, by="boby")
+    assert unknown.value.details["suggestion"] == "bobby"
+
+
+def test_whoever_sends_is_answered_the_message_as_it_is_kept(team: Team) -> None:
+    sent = team.send("ada", to="bob", content="hello", summary="a word", metadata={"severity": 1}, urgent=True)
+    assert [sent] == team.history()
+
+
 def test_an_unknown_name_is_told_back_as_far_as_anybody_reads_it(team: Team) -> None:
     with pytest.raises(RecipientNotFound) as refused:
         team.send(to="x" * 300, content="hello")
@@ -103,3 +119,10 @@ def test_what_is_no_list_of_ids_acknowledges_nothing(team: Team, ids: list[str])
     with pytest.raises(InvalidRequest) as refused:
         team.acting("bob", session="b").acknowledge(ids)
     assert refused.value.details["field"] == "ids"
+
+
+def test_a_thousand_messages_are_acknowledged_at_once(team: Team) -> None:
+    bob = team.acting("bob", session="b")
+    sent = team.send(to="bob", content="hello").id
+    bob.read()
+    assert bob.acknowledge([sent, *["x"] * 999]) == [sent]

@@ -111,7 +111,7 @@ def broadcast(
     return Broadcast(delivered, refused)
 
 
-def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool = False) -> bool:
+def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool) -> bool:
     """Whether that member has mail that may be handed over now."""
     return bool(_free(rows, member, now, alive, 1, urgent_only))
 
