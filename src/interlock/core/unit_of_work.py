@@ -332,10 +332,9 @@ class Workspace:
         """Where what a run (`output`), or its verify (`verify`), printed is kept."""
         return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
 
-    def artifact_path(self, task_id: str, run: int, path: str | None = None) -> str:
-        """Where what a run made that is in no commit is kept; without `path` the directory."""
-        place = os.path.join(self.directory, "runs", task_id, "artifacts", str(run))
-        return place if path is None else os.path.join(place, path)
+    def artifact_path(self, task_id: str, run: int, *path: str) -> str:
+        """Where what a run made that is in no commit is kept: the directory, or the file with that `path` in it."""
+        return os.path.join(self.directory, "runs", task_id, "artifacts", str(run), *path)
 
     def member_log_path(self, member: str) -> str:
         """Where what an agent printed outside of any task is kept."""
