@@ -34,8 +34,8 @@ class Told:
     """A team with ada and bob, and what their verbs tell."""
 
     def __init__(self, place: Path) -> None:
-        self._hearing = Hearing()
-        self.home = interlock.connect(str(place), notifier=self._hearing)
+        self.hearing = Hearing()
+        self.home = interlock.connect(str(place), notifier=self.hearing)
         self.team = self.home.create_team("alpha")
         self.team.spawn("ada")
         self.team.spawn("bob")
@@ -60,10 +60,10 @@ class Told:
 
     def by(self, verb: Callable[[], object]) -> str:
         """The events and, after a bar, the topics of a verb."""
-        self._hearing.heard.clear()
+        self.hearing.heard.clear()
         before = self.team.head()
         verb()
-        topics = " ".join(sorted(self._hearing.heard - {"events"}))
+        topics = " ".join(sorted(self.hearing.heard - {"events"}))
         return f"{' '.join(event.type for event in self.team.events(before)[0])} | {topics}"
 
 
@@ -166,6 +166,17 @@ def test_mail(told: Told) -> None:
     (letter,) = ada.inbox()
     ada.read()
     assert told.by(lambda: ada.acknowledge([letter.id])) == "message.acknowledged | inbox:ada"
+    team.send(to="bob", content="not seen")
+    bob.read()
+    again = told.by(team.acting("bob", session="another").read)
+    assert again == "session.began message.requeued message.offered message.delivered | inbox:bob"
+
+
+def test_a_file_that_somebody_edited(told: Told) -> None:
+    team, task = told.team, told.team.create_task("One").id
+    (Path(team.directory) / "tasks" / "ready" / f"{task}.md").write_text("My own words.")
+    assert told.by(team._workspace.rebuild_mirror) == "mirror.conflict | "  # type: ignore[attr-defined]
+    assert told.hearing.heard == {"events"}, "whoever follows the events is woken"
 
 
 def test_the_team(told: Told) -> None:

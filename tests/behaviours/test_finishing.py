@@ -11,7 +11,7 @@ from interlock.clock import ManualClock, seconds
 from interlock.core.tasks import claim, finish, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal
-from interlock.errors import Forbidden, InvalidTransition
+from interlock.errors import Forbidden, InvalidTransition, TaskAlreadyClaimed
 from interlock.model.event import Event
 
 
@@ -161,6 +161,18 @@ def test_what_the_lead_said_of_an_earlier_run_says_nothing_of_this_one(team: Tea
     team.approve(task)
     with pytest.raises(InvalidTransition):
         lead.complete(task)
+
+
+def test_whoever_reports_what_the_lead_has_reported_for_it_meanwhile_is_told_how_it_stands(team: Team) -> None:
+    ada = team.acting("ada", session="a")
+    for review, state in ((None, "done"), ("human", "review")):
+        task = ada.claim(team.create_task("Deploy", review=review).id).id
+        team.acting("lead", session="l").complete(task)
+        head = team.head()
+        assert ada.complete(task, summary="It is done.").state == state
+        assert team.head() == head
+        with pytest.raises(InvalidTransition if state == "done" else TaskAlreadyClaimed):
+            team.acting("ada", session="another").complete(task)
 
 
 def test_how_a_check_ended_before_the_work_is_known_of_all_that_began_with_that_tree_and_check(team: Team) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -46,9 +46,10 @@ def test_a_change_that_is_sent_again_is_made_once_and_says_what_it_wrote(team: T
 def test_a_change_that_is_about_no_task_names_none(team: Team) -> None:
     with sent():
         team.spawn("cleo")
+    team.create_task("Write the parser")
     with sent(), pytest.raises(AnswerLost) as lost:
         team.spawn("cleo")
-    assert lost.value.details["task"] is None
+    assert lost.value.details["task"] is None, "that of another change is not meant"
 
 
 def test_the_key_of_another_request_is_refused(team: Team) -> None:
@@ -96,6 +97,15 @@ def test_a_request_that_changed_nothing_has_no_key_and_no_answer(team: Team) -> 
         team.release(task.id, by="bob")
     refused.answered(403, "{}")
     assert known(team) is None
+
+
+def test_a_request_that_changed_nothing_at_first_makes_its_change_once(team: Team) -> None:
+    held = team.claim(team.create_task("Write the parser").id, by="ada").id
+    for times in (1, 2):
+        with sent(), pytest.raises(AnswerLost) if times == 2 else nullcontext():
+            team.claim(held, by="ada")
+            team.create_task("Write the lexer")
+    assert len(team.tasks()) == 2
 
 
 def test_a_request_that_changed_nothing_is_settled_for_every_copy_of_it(team: Team) -> None:

@@ -8,7 +8,7 @@ from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal
-from interlock.errors import InvalidRequest
+from interlock.errors import InvalidRequest, MemberNotFound, RecipientNotFound
 from interlock.processes import ref
 
 WHOLE = 10**9
@@ -64,6 +64,7 @@ def test_a_notice_is_cut_where_it_is_too_long_and_keeps_its_summary(team: Team) 
     long, short = team.inbox("bob")
     assert (long.content, long.summary) == ("x" * 20_000, "y" * 500)
     assert (short.content, short.summary) == ("short", None)
+    assert long.metadata == short.metadata == {"notice": True}, "it is worth no prompt of its own"
     assert [message.recipient for message in team.history()] == ["bob", "bob"]
 
 
@@ -71,10 +72,46 @@ def test_what_another_process_has_in_hand_is_its_own_for_a_minute(timed: Team, c
     timed.send(to="bob", content="one")
     with timed._workspace.act(Principal("bob", "b")) as act:
         mailbox.offer(act, ref.current().as_text(), ref.alive, count=9, size=WHOLE)
-    clock.advance(59.9)
-    assert offered(timed, "unknown") == []
+    for seconds in (0, 59.9):
+        clock.advance(seconds)
+        assert offered(timed, "unknown") == []
     clock.advance(0.1)
     assert offered(timed, "unknown") == [("one", True)]
+
+
+@pytest.mark.parametrize("said", [{"content": " "}, {"content": "a\x00b"}, {"content": "all", "summary": "x" * 501}])
+def test_a_broadcast_says_what_an_inbox_can_show(team: Team, said: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest):
+        team.broadcast(**said)
+    assert team.history() == []
+
+
+def test_an_id_that_a_broadcast_was_sent_under_answers_its_first_message(team: Team) -> None:
+    team.broadcast("lead", content="once", client_id="b-1")
+    again = team.send("lead", to="bob", content="once", client_id="b-1")
+    first, _ = team.history()
+    assert (again.id, again.recipient) == (first.id, "ada")
+
+
+def test_of_two_names_like_it_the_nearest_is_suggested(team: Team) -> None:
+    team.spawn("bobby")
+    with pytest.raises(RecipientNotFound, match="Did you mean bobby") as refused:
+        team.send(to="boby", content="hello")
+    assert refused.value.details["suggestion"] == "bobby"
+    with pytest.raises(MemberNotFound, match="Did you mean bobby") as unknown:
+        team.claim(team.create_task("One").id, by="boby")
+    assert unknown.value.details["suggestion"] == "bobby"
+
+
+def test_whoever_sends_is_answered_the_message_as_it_is_kept(team: Team) -> None:
+    sent = team.send("ada", to="bob", content="hello", summary="a word", metadata={"severity": 1}, urgent=True)
+    assert [sent] == team.history()
+
+
+def test_an_unknown_name_is_told_back_as_far_as_anybody_reads_it(team: Team) -> None:
+    with pytest.raises(RecipientNotFound) as refused:
+        team.send(to="x" * 300, content="hello")
+    assert refused.value.details["recipient"] == "x" * 200
 
 
 @pytest.mark.parametrize("ids", [["\ud800"], "one", [1], ["x"] * 1001])
@@ -82,3 +119,10 @@ def test_what_is_no_list_of_ids_acknowledges_nothing(team: Team, ids: list[str])
     with pytest.raises(InvalidRequest) as refused:
         team.acting("bob", session="b").acknowledge(ids)
     assert refused.value.details["field"] == "ids"
+
+
+def test_a_thousand_messages_are_acknowledged_at_once(team: Team) -> None:
+    bob = team.acting("bob", session="b")
+    sent = team.send(to="bob", content="hello").id
+    bob.read()
+    assert bob.acknowledge([sent, *["x"] * 999]) == [sent]

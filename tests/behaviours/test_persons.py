@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from interlock.app.home import Home
+from interlock.app.team import Team
+from interlock.errors import Forbidden
 from interlock.processes import ancestry, groups, ref, table
 from tests.behaviours.driving import ROOT, Place
 from tests.waiting import until
@@ -129,6 +132,22 @@ def test_the_python_interface_is_no_way_round(place: Place, scene: tuple[str, st
     assert outcome(place, tries, "python") == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review"
     assert any("It cannot change settings" in payload["reason"] for payload in refusals(place))
+
+
+def test_what_a_process_of_a_run_was_refused_of_the_home_is_in_the_history_of_its_team_once(
+    home: Home, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = team.acting("ada", session="a-1").claim(team.create_task("One").id).id
+    run = {"HOME": home.path, "TEAM": team.name, "MEMBER": "ada", "SESSION": "a-1", "RUN_TOKEN": "t"}
+    with monkeypatch.context() as within:
+        for name, value in run.items():
+            within.setenv(f"INTERLOCK_{name}", value)
+        with pytest.raises(Forbidden, match="It cannot open the page: a person does that") as refused:
+            home.need_person("open the page")
+    home.need_person("open the page")
+    (event,) = [event for event in team.events()[0] if event.type == "access.refused"]
+    assert (event.task_id, event.payload["member"], event.payload["run"]) == (task, "ada", f"{task}.1")
+    assert event.payload["reason"] == refused.value.message
 
 
 @pytest.mark.long
@@ -299,6 +318,9 @@ def test_a_program_that_has_left_everything_behind_is_still_its_member(place: Pl
 STRAY = """
 import os, sys, time
 import interlock
+from interlock.app.home import Home
+from interlock.app.team import Team
+from interlock.errors import Forbidden
 from interlock.processes import ancestry
 from interlock.errors import Forbidden
 home, told = sys.argv[1:]

@@ -326,6 +326,20 @@ def test_the_write_ahead_log_stays_small_however_much_is_written(connect: Callab
     assert (Path(team.directory) / "ledger.db").stat().st_size > 90 * 20_000
 
 
+def test_the_size_of_the_log_is_looked_at_with_the_first_commit_of_a_process_and_then_with_every_sixteenth(
+    team: Team, connect: Callable[..., Home]
+) -> None:
+    for _ in range(4):
+        team.send(to="ada", content="x" * 20_000)
+    other = connect(settings={"wal_bytes": 65_536}).team(team.name)
+    wal = Path(team.directory) / "ledger.db-wal"
+    emptied = []
+    for number in range(1, 36):
+        other.send(to="ada", content="x" * 20_000)
+        emptied += [number] if wal.stat().st_size == 0 else []
+    assert emptied == [1, 17, 33]
+
+
 @pytest.mark.req("TEAM-4.5")
 def test_a_reader_delays_the_emptying_of_the_log_and_never_a_writer(connect: Callable[..., Home]) -> None:
     team = connect(settings={"wal_bytes": 65_536}).create_team("alpha-squad")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import interlock
+from interlock.app.team import Team
 from interlock.clock import Clock
 from interlock.model.report import as_markdown, headline
 from interlock.storage.sql.table import Table
@@ -58,6 +60,22 @@ def test_a_verb_is_one_transaction_and_at_most_one_look(tmp_path: Path, statemen
     ):
         assert begun(verb) == most, statements
     home.close()
+
+
+def test_four_connections_that_read_are_kept(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
+        opened.append(path)
+        return connection.connect(path, clock, patience)
+
+    monkeypatch.setattr(ledger, "connect", counted)
+    for at_once, new in ((6, None), (4, 0), (6, 2), (5, 1)):
+        opened.clear()
+        with ExitStack() as looks:
+            for _ in range(at_once):
+                looks.enter_context(team._workspace.ledger.snapshot())
+        assert new in (None, len(opened)), at_once
 
 
 def test_what_no_file_shows_is_written_without_a_look_at_the_ledger(tmp_path: Path, statements: list[str]) -> None:

@@ -284,11 +284,14 @@ def test_a_team_that_is_full_has_no_seat_for_another_window(team: Team, process:
         opened(process(), "s-2").sit()
 
 
-def test_the_id_of_a_session_is_a_text_of_at_most_200_characters(team: Team, process: Start, opened: Open) -> None:
+def test_the_id_of_a_session_is_a_text_of_1_to_200_characters(team: Team, process: Start, opened: Open) -> None:
     lives = process()
-    with pytest.raises(InvalidRequest):
-        opened(lives, "s" * 201).sit()
-    assert seat(team, lives) is None
+    for session in ("", " ", "s" * 201):
+        with pytest.raises(InvalidRequest):
+            opened(lives, session).sit()
+        with pytest.raises(InvalidRequest):
+            team.acting("ada").window_sits("claude", session, FAR.format(7))
+    assert seat(team, lives) is None and team.window_seat([FAR.format(7)]) is None
     assert opened(process(), "s" * 200).sit() == "ada"
 
 

@@ -232,7 +232,7 @@ class TeamBase:
 
     def _settled(self, task: Task, mark: str, by: str | None) -> Task:
         """The task after its verify, where `mark` says that this call is the one to run it, and after its merge."""
-        if task.state == "review" and task.verifying is not None and task.verifying["process"] == mark:
+        if task.verifying is not None and task.verifying["process"] == mark:
             task = app.running.verify_now(self._workspace, self._as(by), task, mark)
         return self._merged(task)
 

@@ -57,18 +57,13 @@ def send(
     """
     fields: Json = {**UNSAID, **given}
     _check(act, content, fields["type"], fields["summary"], fields["reason"], notice)
-    client_id, unlimited = fields.pop("client_id"), fields["type"] in UNLIMITED
-    before = sent_before(act, client_id)
+    unlimited = fields["type"] in UNLIMITED
+    before = sent_before(act, fields["client_id"])
     if before:
         return before[0]
     fields["urgent"] = fields["urgent"] or unlimited
     fields["metadata"] = None if fields["metadata"] is None else check_metadata(fields["metadata"])
-    name, unread = recipient(act, to)
-    message = Message(
-        n=0, id=act.clock.new_id(), sender=sender or act.name, recipient=name, content=content, timestamp=act.at,
-        stage="stored", attempt=0, session=None, **fields,
-    )  # fmt: skip
-    return _store(act, message, unread, client_id, unlimited=notice or unlimited)
+    return _store(act, sender or act.name, recipient(act, to), content, fields, unlimited=notice or unlimited)
 
 
 def sent_before(act: UnitOfWork, client_id: str | None) -> list[Message]:
@@ -100,6 +95,7 @@ def broadcast(
     """Send to every member but the sender; people get it only when named."""
     _check(act, content, "broadcast", summary, None, False)
     reached = {message.recipient for message in sent_before(act, client_id)}
+    fields = {**UNSAID, "type": "broadcast", "summary": summary, "urgent": urgent, "client_id": client_id}
     delivered: list[str] = []
     refused: list[Json] = []
     for member in act.rows.team.members():
@@ -107,11 +103,7 @@ def broadcast(
             continue
         if member.name not in reached:
             try:
-                message = Message(
-                    0, act.clock.new_id(), act.name, member.name, "broadcast", content, summary, act.at, "stored", 0,
-                    None, None, None, None, None, urgent,
-                )  # fmt: skip
-                _store(act, message, member.unread, client_id, unlimited=False)
+                _store(act, act.name, (member.name, member.unread), content, fields, unlimited=False)
             except InboxFull as error:
                 refused.append({"member": member.name, "error": error.code, "message": error.message})
                 continue
@@ -119,7 +111,7 @@ def broadcast(
     return Broadcast(delivered, refused)
 
 
-def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool = False) -> bool:
+def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool) -> bool:
     """Whether that member has mail that may be handed over now."""
     return bool(_free(rows, member, now, alive, 1, urgent_only))
 
@@ -211,7 +203,7 @@ def recipient(act: UnitOfWork, to: str) -> tuple[str, int]:
         from difflib import get_close_matches
 
         names = [*act.rows.team.names(), HUMAN]
-        near = get_close_matches(str(to).lower(), names, n=1, cutoff=0.5)
+        near = get_close_matches(str(to).lower(), names, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else f" Members: {', '.join(dict.fromkeys(names))}."
         raise RecipientNotFound(
             f"Nobody here is called {str(to)[:80]!r}; nothing was sent.{hint}",
@@ -221,14 +213,21 @@ def recipient(act: UnitOfWork, to: str) -> tuple[str, int]:
     return found[0], found[3]
 
 
-def _store(act: UnitOfWork, message: Message, unread: int, client_id: str | None, *, unlimited: bool) -> Message:
+def _store(act: UnitOfWork, sender: str, to: tuple[str, int], content: str, said: Json, *, unlimited: bool) -> Message:
+    """Store what was `said` beside the content, for `to` as `recipient` answers it."""
+    name, unread = to
     if not unlimited:
         limit = act.settings.get("inbox_limit")
         if unread >= limit:
-            raise _full(message.recipient, limit)
+            raise _full(name, limit)
+    client_id, fields = said["client_id"], {key: value for key, value in said.items() if key != "client_id"}
+    message = Message(
+        n=0, id=act.clock.new_id(), sender=sender, recipient=name, content=content, timestamp=act.at, stage="stored",
+        attempt=0, session=None, **fields,
+    )  # fmt: skip
     act.rows.messages.insert(message, client_id)
-    act.event("message.sent", id=message.id, n=message.n, to=message.recipient, type=message.type)
-    act.topics.add(f"inbox:{message.recipient}")
+    act.event("message.sent", id=message.id, n=message.n, to=name, type=message.type)
+    act.topics.add(f"inbox:{name}")
     return message
 
 

@@ -16,7 +16,7 @@ from interlock.core.teams import spawn
 from interlock.core.unit_of_work import Principal, UnitOfWork, begin, unknown_member
 from interlock.errors import Conflict, MemberLimit
 from interlock.model.message import Message, as_xml
-from interlock.model.names import LEAD
+from interlock.model.names import LEAD, SESSION_KEY_LIMIT, check_text
 from interlock.processes.ref import ProcessRef
 from interlock.storage.ledger import Rows
 
@@ -103,8 +103,9 @@ def take(
     Raises:
         MemberLimit: it needs a new member, and the team has as many as it may.
         MemberNotFound, Conflict: there is no member `only`, or it is none that a window can be.
-        InvalidRequest: the session's id is no text of at most 200 characters.
+        InvalidRequest: the session's id is no text of 1 to 200 characters.
     """
+    check_text(session, "session", limit=SESSION_KEY_LIMIT, required=True)
     team, sessions = act.rows.team, act.rows.sessions
     member = _resumed(act, session, process, alive) if only is None else _named(act, only)
     before = [row for row in sessions.joined(process=process) if only is None or row[0] == member]

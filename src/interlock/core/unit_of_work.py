@@ -159,7 +159,7 @@ class UnitOfWork:
         self.member: ActingMember | None = None
         self.name = caller.name
         self.role = SYSTEM
-        self.session = caller.session or ""
+        self.session = ""
 
     @property
     def settings(self) -> Settings:
@@ -300,7 +300,7 @@ def unknown_member(rows: Rows, name: str) -> MemberNotFound:
     from difflib import get_close_matches
 
     names = rows.team.names()
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, names)
     hint = f" Did you mean {near[0]}?" if near else " `interlock member list` shows who takes part."
     return MemberNotFound(f"No member {name!r} in this team.{hint}", member=name, suggestion=near[0] if near else None)
 
@@ -332,10 +332,9 @@ class Workspace:
         """Where what a run (`output`), or its verify (`verify`), printed is kept."""
         return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
 
-    def artifact_path(self, task_id: str, run: int, path: str | None = None) -> str:
-        """Where what a run made that is in no commit is kept; without `path` the directory."""
-        place = os.path.join(self.directory, "runs", task_id, "artifacts", str(run))
-        return place if path is None else os.path.join(place, path)
+    def artifact_path(self, task_id: str, run: int, *path: str) -> str:
+        """Where what a run made that is in no commit is kept: the directory, or the file with that `path` in it."""
+        return os.path.join(self.directory, "runs", task_id, "artifacts", str(run), *path)
 
     def member_log_path(self, member: str) -> str:
         """Where what an agent printed outside of any task is kept."""
@@ -386,7 +385,7 @@ class Workspace:
             LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: see `ledger.Ledger.transaction`.
         """
         origin = self.origin(caller)
-        keyed, kept = None if caller.name == SYSTEM else KEYED.get(), False
+        keyed = None if caller.name == SYSTEM else KEYED.get()
         if keyed is not None:
             keyed.asked = self
         try:
