@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Any
 
 import pytest
 
+import interlock
 from interlock.clock import seconds
 from interlock.errors import InvalidRequest, InvalidTransition, StaleRun
+from interlock.model.driving import Stop
 from interlock.model.task import Task
+from interlock.model.worker import WorkerBeat
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running
 from tests.behaviours.repository import Repository
@@ -434,6 +438,48 @@ def test_the_check_of_a_worker_that_fell_silent_is_run_by_the_home(
     go.touch()
     task = reaches(place, "one", "done")
     assert task.run == 1 and task.check is not None and task.check["merged"], "its work was here, and was checked here"
+
+
+class Interrupted:
+    """A team that cancels a task while its worker waits for the commits to start from."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._told = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place.team, name)
+
+    def worker_beat(self, *given: Any, **named: Any) -> WorkerBeat:
+        found = self._place.team.worker_beat(*given, **named)
+        if found.lost:
+            self._told.set()
+        return found
+
+    def work_objects(self, *given: Any, **named: Any) -> bytes:
+        if not self._told.is_set():
+            self._place.team.cancel("one")
+            assert self._told.wait(100)
+        return self._place.team.work_objects(*given, **named)
+
+
+def test_a_run_that_is_lost_before_its_worktree_was_made_ends_no_other(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "echo one > one"}, "two": {"run": "echo two > two"}})
+    stop, at = Stop(), str(place.path / "far")
+
+    def work() -> None:
+        team: Any = Interrupted(place)
+        interlock.work(team, home=at, beat=0.05, stop=stop, on_update=lambda update: None)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        reaches(place, "two", "done")
+    finally:
+        stop.request("over")
+        worker.join()
+    assert place.task("one").state == "cancelled" and left(place, "far") == []
+    assert [name for name in repository.branches() if "work" in name] == []
 
 
 @pytest.fixture

@@ -97,11 +97,13 @@ class Checkout:
         return self._trees.detached(self._trees.path("before"), str(self.offer.before))
 
     def commit(self) -> str:
-        """Commit what lies in the worktree; the branch's last commit.
+        """Commit what lies in the worktree; the branch's last commit, or, before it was made, where the run starts.
 
         Raises:
             GitFailed: git refused.
         """
+        if not os.path.isdir(str(self._known["path"])):
+            return self.offer.base
         head = self._trees.seal(self._known, f"{self.offer.subject}\n\nInterlock-Task: {self.offer.task_id}\n").head
         if head != self.offer.base:
             known = self._git("for-each-ref", "--format=%(objectname)", KEPT).text.split()

@@ -206,6 +206,8 @@ class OfferedRun:
         if self.offer.review:
             return
         head = await anyio.to_thread.run_sync(place.commit)
+        if self.lost and head == self.offer.base:
+            return  # There is nothing to keep.
         for piece in deliveries(self._team, place, head):
             await self._patiently(piece)
 

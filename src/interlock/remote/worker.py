@@ -181,6 +181,8 @@ class RemoteWorker:
     async def _carry_out(self, run: OfferedRun, place: int | None) -> None:
         try:
             await run.carry_out(self._executor_for)
+        except Exception as error:  # boundary: one run must not end the others; it is over when its lease is
+            self._hear(Update("notice", repr(error), member=run.offer.member, task_id=run.offer.task_id))
         finally:
             del self._runs[run.offer.session]
             if place is not None:
