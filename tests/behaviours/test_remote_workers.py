@@ -419,25 +419,35 @@ def test_the_run_of_a_worker_that_is_gone_is_taken_up_elsewhere_and_its_branch_k
     assert branch in repository.branches() and len(repository.log("interlock/crew")) == 2
 
 
+@pytest.mark.parametrize("broken", [False, True], ids=["", "or a person asked where that cannot be"])
 def test_the_check_of_a_worker_that_fell_silent_is_run_by_the_home(
     place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server],
-    way: Callable[[Server], Way],
+    way: Callable[[Server], Way], broken: bool,
 ) -> None:  # fmt: skip
     begun, go = place.path / "begun", place.path / "go"
-    check = f"echo >> {begun}; while [ ! -e {go} ]; do sleep 0.05; done"
-    stage(place, {"one": {"run": "echo made > made", "verify": check, "labels": ["far"]}})
+    check = f"test -e made || exit; echo >> {begun}; while [ ! -e {go} ]; do sleep 0.05; done"
+    tasks = {"one": {"run": "echo made > made", "verify": check, "labels": ["far"]}}
+    stage(place, tasks, setup=f"test ! -e {place.path / 'broken'}")
     place.team.configure({"check_before": False})
     server = serve()
     between = way(server)
     first = machine("first", server, between.url, **FAR)
     until(begun.exists)
+    if broken:
+        (place.path / "broken").touch()
     leased_for(place, "first", 15)
     between.cut()
     assert first.hears("its lease is over")
+    if broken:
+        until(lambda: bool(place.team.questions()))
+        assert place.team.questions()[0].options[0] == "retry"
+        assert place.task("one").rounds == 0, "nothing is held against the work"
+        (place.path / "broken").unlink()
+        place.team.retry("one")
     until(lambda: len(begun.read_text()) == 2)
     go.touch()
     task = reaches(place, "one", "done")
-    assert task.run == 1 and task.check is not None and task.check["merged"], "its work was here, and was checked here"
+    assert task.run == 1 and task.check is not None and task.check["merged"]
 
 
 class Interrupted:

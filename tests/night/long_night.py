@@ -167,8 +167,9 @@ class LongNight:
                 if (event.type, event.task_id) == ("verify.finished", task.id) and not event.payload["passed"]
             ]
             assert len(failed) <= sum(name in UNFINISHED for name in one.misfortunes), (one, failed, told)
-            expired = sum(run.outcome == "expired" for run in night.team.runs(one.key))
-            assert task.failures <= one.misfortunes.count("crash") + expired, (one, task.failures, told)
+            ends = [(run.outcome, run.reason) for run in night.team.runs(one.key)]
+            expired = sum(outcome == "expired" for outcome, _ in ends)
+            assert task.failures <= one.misfortunes.count("crash") + expired, (one, task.failures, ends, told)
 
     def _witnessed(self, night: Night) -> dict[str, Any]:
         """What a stranger can derive from the ledger's rows, and check without this home."""

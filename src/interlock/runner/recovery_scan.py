@@ -177,8 +177,8 @@ class RecoveryScan:
                 continue
             if self._probe.unverified(task, run):
                 found.append(RecoveryFinding("verify", task.id, "the process that ran its check is gone", run, task))
-            elif self._silent(str((task.verifying or {}).get("process") or "")):
-                found.append(RecoveryFinding("verify", task.id, "the worker that ran its check is silent", run, task))
+            elif self._left(task, run):
+                found.append(RecoveryFinding("verify", task.id, "its worker does not run its check", run, task))
             elif self._overdue(task):
                 found.append(RecoveryFinding("verify", task.id, "its check was never answered", run, task))
         return found
@@ -252,8 +252,12 @@ class RecoveryScan:
         drivers = [self.rows.team.get().runner, *(process for _, process in self.rows.sessions.living(SYSTEM))]
         return held in drivers and self._probe.alive(str(held)) is not False
 
-    def _silent(self, process: str) -> bool:
-        """Whether that is a worker of which nothing was heard for as long as a lease lasts."""
+    def _left(self, task: Task, run: Run) -> bool:
+        """Whether the worker that runs the check has not been heard of for as long as a lease lasts, or the check is to
+        be run again and its worker is one elsewhere, which hears of that no more."""
+        process = (task.verifying or {}).get("process")
+        if process is None:
+            return workers.APART in str(run.runner)
         if self._awake < self._heartbeat_ttl or self._probe.alive(process) is not None:
             return False
         known = (one for one in self.rows.team.workers().values() if one.process == ref.without_token(process))

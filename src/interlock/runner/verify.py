@@ -33,7 +33,7 @@ from interlock.errors import AgentError, GitFailed, InterlockError, InvalidReque
 from interlock.gitwork.delivery import changed
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.staging import tree_of
-from interlock.gitwork.trees import BEFORE
+from interlock.gitwork.trees import BEFORE, REVIEWING
 from interlock.model import evidence
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
@@ -195,6 +195,8 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
     if setup is not None:
         why = f"the setup of its worktree, `{setup.command}`, {evidence.ended(setup.as_dict())}:\n\n{setup.tail}"
         return replace(setup, command=str(task.verify), exit_code=None, tail=why)
+    if task.worktree is not None and not os.path.isdir(str(task.worktree["directory"])):
+        return await _with_changed_check(workspace, task, await _on_what_was_delivered(workspace, task, on_line))
     failed = state.get("failed") or {}
 
     def prepare() -> tuple[str, str | None, dict[str, Any]]:
@@ -235,12 +237,47 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
     for process in started:
         note = partial(run_processes.note_left, workspace, process, task.id, set(), member=None, run=None)
         await anyio.to_thread.run_sync(note)
-    if found.passed and task.worktree is not None and task.review not in (None, "none"):
-        return replace(found, changed_check=await anyio.to_thread.run_sync(_changed_check, workspace, task))
     if found.passed or found.exit_code is None:
-        return found
+        return await _with_changed_check(workspace, task, found)
     # What the check itself leaves behind is no change.
     return replace(found, fingerprint=await anyio.to_thread.run_sync(everything, workdir))
+
+
+async def _on_what_was_delivered(workspace: Workspace, task: Task, hear: Callable[[str], None]) -> Evidence:
+    """Run the verify of a task whose worktree is on another machine, or gone, on the last commit of it that was
+    delivered: anywhere else it would be about another work."""
+    token, known = token_of(str((task.verifying or {}).get("process") or "")), task.worktree or {}
+
+    def unstarted(why: str) -> Evidence:
+        return Evidence(str(task.verify), None, False, 0.0, why, clock.iso(time.time()), False)
+
+    try:
+        how = await anyio.to_thread.run_sync(look, workspace)
+        found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
+        path = found.path(task.id, REVIEWING)
+        try:
+            commit = str(known.get("head") or known["branch"])
+            directory = await anyio.to_thread.run_sync(found.detached, path, commit)
+            await anyio.to_thread.run_sync(found.copy, how.workdir, directory, how.copy)
+            setup = await set_up(workspace, how, task, directory, token, hear)
+            if setup is not None and not setup.passed:
+                end = evidence.ended(setup.as_dict())
+                return unstarted(f"the setup of its worktree, `{setup.command}`, {end}:\n\n{setup.tail}")
+            return await run_in_checkout(
+                workspace, how, task, str(task.verify), directory=directory, token=token, kind="verify", hear=hear
+            )
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(found.remove, path)
+    except (GitFailed, WorktreeRefused) as error:
+        return unstarted(f"What was delivered of it cannot be looked at: {error.message}")
+
+
+async def _with_changed_check(workspace: Workspace, task: Task, found: Evidence) -> Evidence:
+    """The same, with the files of its own check that the work has changed, where somebody is to review it."""
+    if not found.passed or task.worktree is None or task.review in (None, "none"):
+        return found
+    return replace(found, changed_check=await anyio.to_thread.run_sync(_changed_check, workspace, task))
 
 
 def _changed_check(workspace: Workspace, task: Task) -> tuple[str, ...]:
