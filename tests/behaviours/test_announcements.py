@@ -14,7 +14,7 @@ from interlock.core.tasks import merge
 from interlock.core.tasks.answer import hold, park
 from interlock.core.tasks.find import find
 from interlock.core.tasks.finish import wait_for_merge
-from interlock.core.unit_of_work import Principal, UnitOfWork
+from interlock.core.unit_of_work import Principal, UnitOfWork, close_session
 from interlock.wakeup.inprocess import InProcessNotifier
 
 
@@ -170,6 +170,8 @@ def test_mail(told: Told) -> None:
     bob.read()
     again = told.by(team.acting("bob", session="another").read)
     assert again == "session.began message.requeued message.offered message.delivered | inbox:bob"
+    ended = told.by(lambda: told.core("ada", lambda act: close_session(act, "bob", "another")))
+    assert ended == "session.ended message.requeued | inbox:bob"
 
 
 def test_a_file_that_somebody_edited(told: Told) -> None:

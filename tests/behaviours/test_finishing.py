@@ -149,6 +149,16 @@ def test_an_author_who_goes_on_is_not_said_to_have_been_forced_upon(team: Team) 
     assert again.payload["owner"] == "ada" and again.payload["run"] == f"{task}.2"
 
 
+def test_an_author_whose_session_goes_on_in_another_process_gets_the_changes_back(team: Team) -> None:
+    for goes_on, state in ((True, "in-progress"), (False, "ready")):
+        task = team.create_task("Deploy", review="bob").id
+        with team._workspace.act(Principal("ada", f"a-{goes_on}", process="here|boot|7|1")) as act:
+            finish.complete(act, claim.claim(act, find(act.rows, task)))
+        if goes_on:
+            team.acting("ada", session=f"a-{goes_on}").send(to="bob", content="It is ready.")
+        assert team.reject(task, reason="No test.").state == state
+
+
 def test_what_the_lead_said_of_an_earlier_run_says_nothing_of_this_one(team: Team) -> None:
     ada, lead = team.acting("ada", session="a"), team.acting("lead", session="l")
     task = ada.claim(team.create_task("Deploy", review="human").id).id

@@ -200,6 +200,8 @@ class TestTransactions:
     def test_an_error_of_the_rules_is_not_blamed_on_the_caller(self, ledger: Ledger) -> None:
         with pytest.raises(OverflowError, match="a rule"), ledger.transaction():
             raise OverflowError("a rule is wrong")
+        with pytest.raises(OverflowError, match="a rule"), ledger.snapshot():
+            raise OverflowError("a rule is wrong")
         with pytest.raises(UnicodeEncodeError), ledger.transaction():
             "\ud800".encode()
         with pytest.raises(InvalidRequest, match="not valid Unicode"), ledger.transaction() as rows:

@@ -65,8 +65,8 @@ AREAS = {
     "ledger": _area(
         "core/unit_of_work storage/sqlite/ledger",
         "conformance/ledger announcements keyed_changes python sessions delivery task_ledger clock_set_back"
-        " state_access statements ledger_identity team_lifecycle failing_disks migrations mirror persons controls"
-        " doctor surfaces/http/remote_home",
+        " finishing state_access statements ledger_identity team_lifecycle failing_disks migrations mirror persons"
+        " controls doctor surfaces/http/remote_home",
     ),
     "mailbox": _area("core/mailbox", "announcements mailbox mail_rules delivery sessions limits"),
     "claim": _area(
