@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ import pytest
 
 from tests.mutants.planted import ROOT, Copy
 
-PASSED = 0
+PASSED, STUCK = 0, -1
 PATIENCE = 30
 """Seconds that one of these tests may take; a change that lets it wait for ever is noticed."""
 OPERATORS = re.compile(
@@ -117,6 +118,8 @@ class Workshop:
         directory.mkdir()
         self._root = Copy(directory).root
         self._area = area
+        self._longest: float | None = None
+        """Seconds that tests may take in all: a change may hang beyond the end of each."""
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "INTERLOCK_"))},
             "PYTHONPATH": str(self._root / "src"),
@@ -130,7 +133,9 @@ class Workshop:
         file, settings = self._root / "coverage", self._root / "coverage.ini"
         settings.write_text(CONTEXTS.format(file, "\n    ".join(str(self._root / path) for path in self._area.sources)))
         how = ("-m", "coverage", "run", f"--rcfile={settings}")
+        began = time.monotonic()
         done = self._run(["-p", "tests.mutants.score", *self._area.tests], *how)
+        self._longest = 2 * (time.monotonic() - began) + PATIENCE
         assert done == PASSED, f"red without a change: {' '.join(self._area.tests)}"
         data = CoverageData(str(file))
         data.read()
@@ -159,7 +164,9 @@ class Workshop:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            return running.wait()
+            return running.wait(self._longest)
+        except subprocess.TimeoutExpired:
+            return STUCK
         finally:
             # What a test started is not left running by a change that broke its end.
             try:

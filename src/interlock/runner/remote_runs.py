@@ -362,10 +362,15 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
 
     Raises:
         StaleRun, Forbidden: the run was superseded; nothing was changed.
+        InvalidRequest: `base` is no commit.
     """
+    _must_be_commits(base)
     run, found = _run(workspace, task_id, session), trees(workspace, look(workspace))
     caller, branch = _caller(run), f"interlock-work/{workspace.name}/{run.id}"
     head = found.repository.git.commit_of(HEADS + branch)
+    with workspace.ledger.snapshot() as rows:
+        task = find(rows, task_id)
+    start = _before(found, task, base)
     if result.spent is not None:
         with workspace.act(Principal(SYSTEM)) as act:
             run = _of_session(act.rows, task_id, session)
@@ -382,7 +387,7 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         if head is not None and not reviews:
             path = found.path(task.id)
             known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head}
-            act.rows.tasks.update(task, worktree={**before, **known, **_before(found, task, base), "update": False})
+            act.rows.tasks.update(task, worktree={**before, **known, **start, "update": False})
         if result.status == "cancelled" and not reviews:
             _asks_beyond_limit(act, task, run, unmetered=False)  # Its turn was ended for that, most likely.
     _forget_earlier(found, before, task.worktree or {})
