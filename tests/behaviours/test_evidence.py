@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import sys
 from pathlib import Path
@@ -154,6 +155,21 @@ def test_whether_it_was_red_before_is_unknown_where_the_plan_does_not_want_it(
     place.drive()
     assert done(place, "one").proof == "verified" and [row["red_before"] for row in checks(place, "one")] == [None] * 2
     assert "/before-" not in log.read_text()
+
+
+def test_whether_it_was_red_before_is_found_out_after_the_runner_of_both_checks_was_killed(
+    place: Place, repository: Repository
+) -> None:
+    go, begun = place.path / "go", place.path / "begun"
+    verify = f"test -e {go} || echo >> {begun}; while [ ! -e {go} ]; do sleep 0.05; done; test -s a"
+    stage(place, {"one": {"run": "echo a > a", "verify": verify}})
+    with place.runner() as runner:
+        until(lambda: begun.exists() and len(begun.read_text()) == 2)
+        runner.send(signal.SIGKILL)
+        runner.wait()
+    go.touch()
+    assert place.drive() == "finished"
+    assert [row["red_before"] for row in checks(place, "one")] == [True] * 2
 
 
 def checks(place: Place, key: str) -> list[dict[str, Any]]:

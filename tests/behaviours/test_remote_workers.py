@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -428,7 +429,6 @@ def test_the_check_of_a_worker_that_fell_silent_is_run_by_the_home(
     check = f"test -e made || exit; echo >> {begun}; while [ ! -e {go} ]; do sleep 0.05; done"
     tasks = {"one": {"run": "echo made > made", "verify": check, "labels": ["far"]}}
     stage(place, tasks, setup=f"test ! -e {place.path / 'broken'}")
-    place.team.configure({"check_before": False})
     server = serve()
     between = way(server)
     first = machine("first", server, between.url, **FAR)
@@ -446,6 +446,7 @@ def test_the_check_of_a_worker_that_fell_silent_is_run_by_the_home(
         place.team.retry("one")
     until(lambda: len(begun.read_text()) == 2)
     go.touch()
+    until(lambda: (place.task("one").check or {}).get("red_before"), 120.0)
     task = reaches(place, "one", "done")
     assert task.run == 1 and task.check is not None and task.check["merged"]
 
@@ -473,23 +474,43 @@ class Interrupted:
         return self._place.team.work_objects(*given, **named)
 
 
-def test_a_run_that_is_lost_before_its_worktree_was_made_ends_no_other(place: Place, repository: Repository) -> None:
-    stage(place, {"one": {"run": "echo one > one"}, "two": {"run": "echo two > two"}})
-    stop, at = Stop(), str(place.path / "far")
+@contextmanager
+def working(place: Place, team: Any) -> Iterator[None]:
+    """A worker in this process."""
+    stop = Stop()
 
     def work() -> None:
-        team: Any = Interrupted(place)
+        at = str(place.path / "far")
         interlock.work(team, home=at, beat=0.05, stop=stop, on_update=lambda update: None)
 
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        reaches(place, "two", "done")
+        yield
     finally:
         stop.request("over")
         worker.join()
+
+
+def test_a_run_that_is_lost_before_its_worktree_was_made_ends_no_other(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "echo one > one"}, "two": {"run": "echo two > two"}})
+    with working(place, Interrupted(place)):
+        reaches(place, "two", "done")
     assert place.task("one").state == "cancelled" and left(place, "far") == []
     assert [name for name in repository.branches() if "work" in name] == []
+
+
+def test_a_check_that_hangs_on_the_tree_before_the_work_holds_nothing_up(
+    place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.remote.run.BASELINE_SECONDS", 0.1)
+    pids = place.path / "pids"
+    hangs = f"echo $$ >> {pids}; exec sleep 300"
+    stage(place, {"one": {"run": "echo one > one", "verify": f"test -s one || {{ {hangs}; }}"}})
+    with working(place, place.team):
+        task = reaches(place, "one", "done")
+    assert task.check is not None and task.check["merged"] and task.check["red_before"] is None
+    assert left(place, "far") == [] and not any(running(int(pid)) for pid in pids.read_text().split())
 
 
 @pytest.fixture

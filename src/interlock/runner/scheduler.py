@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -38,7 +39,7 @@ from interlock.protocol.routing import missing_file
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.merge_queue import take_up as merge_up
 from interlock.runner.recovery_scan import LivenessProbe, RecoveryAction, RecoveryFinding, RecoveryScan
-from interlock.runner.verify import recheck
+from interlock.runner.verify import BaselineChecks, look_before, recheck
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 
@@ -154,7 +155,12 @@ class Scheduler:
             return self._scan(rows).next_merge()
 
     def _recheck(self, task: Task, run: Run) -> None:
-        anyio.run(recheck, self._workspace, task, run, partial(self._probe.gone, run), lambda update: None)
+        async def look() -> None:
+            if await recheck(self._workspace, task, run, partial(self._probe.gone, run), lambda update: None):
+                with suppress(InterlockError):  # It is not known then.
+                    await look_before(self._workspace, task)
+
+        anyio.run(look)
 
     def carry_out(self, found: Sequence[RecoveryFinding]) -> list[RecoveryFinding]:
         """Act on what was found, as far as it still holds; what was done."""
@@ -339,10 +345,13 @@ def _recover(act: UnitOfWork, finding: RecoveryFinding, gone: bool, missing: str
 class RecoveryWorker:
     """Recovers runs, one batch at a time, and runs abandoned checks, beside everything else its runner does."""
 
-    def __init__(self, context: RunnerContext, scheduler: Scheduler, probe: LivenessProbe) -> None:
+    def __init__(
+        self, context: RunnerContext, scheduler: Scheduler, probe: LivenessProbe, baselines: BaselineChecks
+    ) -> None:
         self._context = context
         self._scheduler = scheduler
         self._probe = probe
+        self._baselines = baselines
         self._checks: dict[str, anyio.CancelScope] = {}
         self.recovering = False
 
@@ -381,7 +390,8 @@ class RecoveryWorker:
         hear = partial(self._context.publish, run.member, task.id)
         try:
             with scope:
-                await recheck(self._context.workspace, task, run, partial(self._probe.gone, run), hear)
+                if await recheck(self._context.workspace, task, run, partial(self._probe.gone, run), hear):
+                    self._baselines.want(task)
         except Exception as error:  # boundary: one task's check must not end the others' work
             hear(Update("notice", f"its check could not be run: {error}"))
             await anyio.sleep(PAUSE)

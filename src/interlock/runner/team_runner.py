@@ -98,8 +98,8 @@ class TeamRunner:
         self._probe = RunnerProbe(own, self.drives, self.at, take_over=config.take_over)
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, probe=self._probe)
         self._merges = MergeQueue(self._context, self._probe.merges)
-        self._recovery = RecoveryWorker(self._context, self._scheduler, self._probe)
         self._baselines = BaselineChecks(self._context)
+        self._recovery = RecoveryWorker(self._context, self._scheduler, self._probe, self._baselines)
         self._rouse = anyio.Event()
 
     async def work(self) -> str:

@@ -293,8 +293,9 @@ def _changed_check(workspace: Workspace, task: Task) -> tuple[str, ...]:
 
 async def recheck(
     workspace: Workspace, task: Task, run: Run, author_is_gone: Callable[[], bool], hear: Callable[[Update], None]
-) -> None:
-    """Take the verify of `task` over from a process that is gone, and run it; the old one's programs end first."""
+) -> bool:
+    """Take the verify of `task` over from a process that is gone, and run it; the old one's programs end first. Whether
+    it passed; false where another process was faster."""
 
     def begin() -> Task | None:
         grace = float(setting(workspace, "stop_grace"))
@@ -305,10 +306,11 @@ async def recheck(
 
     current = await anyio.to_thread.run_sync(begin)
     if current is None:
-        return
+        return False
     hear(Update("notice", f"checking again: {current.verify}"))
     found = await examine(workspace, current, on_line=lambda line: hear(Update("text", plain(line))))
     await anyio.to_thread.run_sync(decide, workspace, current, found.as_dict(), author_is_gone)
+    return found.passed
 
 
 def take_over(workspace: Workspace, task: Task, mark: str) -> Task | None:
@@ -480,47 +482,57 @@ class BaselineChecks:
             self._scope.cancel()
 
     async def _carry_out(self, task: Task, scope: anyio.CancelScope) -> None:
-        def needed() -> Isolation | None:
-            with self._workspace.ledger.snapshot() as rows:
-                settings = self._workspace.settings(rows)
-                wanted = settings.get("check_before") and ledger.baseline(rows, settings, task) is None
-                return isolation_of(rows, settings) if wanted else None
-
         try:
             with scope:
-                how = await anyio.to_thread.run_sync(needed)
-                if how is not None:
-                    await self._run(task, how)
+                await look_before(self._workspace, task)
         except InterlockError as error:
             self._context.notice(f"its check was not run on the tree before: {error.message}", task_id=task.id)
         finally:
             self._scope = self._alone_since = None
             self._context.wake()
 
-    async def _run(self, task: Task, how: Isolation) -> None:
-        token = token_of(verifier())
-        found = await anyio.to_thread.run_sync(partial(trees, self._workspace, how, token=token))
-        path = found.path(task.id, BEFORE)
 
-        def place() -> str:
-            directory = found.detached(path, str((task.worktree or {})["base"]))
-            found.copy(how.workdir, directory, how.copy)
-            return directory
+async def look_before(workspace: Workspace, task: Task) -> None:
+    """Run the check of a task that has a worktree on the tree before its work, if that is wanted and was not done yet.
 
-        def write_down(ended: dict[str, object] | None) -> None:
-            with self._workspace.act(Principal(SYSTEM)) as act:
-                red = None if ended is None else failed_before(ended)
-                ledger.baselined(act, task, red, None if ended is None else str(ended["tail"]))
+    Raises:
+        GitFailed, WorktreeRefused: there is no such tree any more.
+    """
+    if task.verify is None or not (task.worktree or {}).get("tree"):
+        return
 
-        try:
-            directory = await anyio.to_thread.run_sync(place)
-            run = partial(run_in_checkout, self._workspace, how, task, directory=directory, token=token)
-            ready = how.setup is None or (await run(how.setup, kind="before-setup")).passed
-            ended = (await run(str(task.verify), kind="before")).as_dict() if ready else None
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(found.remove, path)
-        await anyio.to_thread.run_sync(write_down, ended)
+    def needed() -> Isolation | None:
+        with workspace.ledger.snapshot() as rows:
+            settings = workspace.settings(rows)
+            wanted = settings.get("check_before") and ledger.baseline(rows, settings, task) is None
+            return isolation_of(rows, settings) if wanted else None
+
+    how = await anyio.to_thread.run_sync(needed)
+    if how is None:
+        return
+    token = token_of(verifier())
+    found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
+    path = found.path(task.id, BEFORE)
+
+    def place() -> str:
+        directory = found.detached(path, str((task.worktree or {})["base"]))
+        found.copy(how.workdir, directory, how.copy)
+        return directory
+
+    def write_down(ended: dict[str, object] | None) -> None:
+        with workspace.act(Principal(SYSTEM)) as act:
+            red = None if ended is None else failed_before(ended)
+            ledger.baselined(act, task, red, None if ended is None else str(ended["tail"]))
+
+    try:
+        directory = await anyio.to_thread.run_sync(place)
+        run = partial(run_in_checkout, workspace, how, task, directory=directory, token=token)
+        ready = how.setup is None or (await run(how.setup, kind="before-setup")).passed
+        ended = (await run(str(task.verify), kind="before")).as_dict() if ready else None
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(found.remove, path)
+    await anyio.to_thread.run_sync(write_down, ended)
 
 
 def everything(directory: str) -> str | None:
