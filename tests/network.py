@@ -6,12 +6,16 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shlex
 import shutil
 import socket
 import subprocess
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from tests.waiting import until
 
@@ -119,6 +123,17 @@ class Link:
 
     def close(self) -> None:
         _ip("netns", "del", self._name)
+
+
+def apart(name: str, places: Mapping[Path, Path]) -> tuple[str, ...]:
+    """The words of a command that starts what follows them on a machine called `name`, which has for each of `places`
+    what lies in another one here. A test that cannot have that is skipped."""
+    words = ("unshare", "--mount", "--uts", "sh", "-e", "-c")
+    mounts = [f"mount --bind {shlex.quote(str(other))} {shlex.quote(str(place))}" for place, other in places.items()]
+    found = subprocess.run([*words, "hostname apart"], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"no machine apart can be made here: {found.stderr}")
+    return (*words, "\n".join([f"hostname {shlex.quote(name)}", *mounts, 'exec "$@"']), "sh")
 
 
 def _listens(host: str, port: int) -> bool:

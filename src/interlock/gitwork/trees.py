@@ -123,19 +123,28 @@ class Trees:
             there = sorted(set(there).difference(beyond))
         return set(commits).difference(there if here is not None else ())
 
+    def _not_ours(self, landed: str) -> WorktreeRefused:
+        lacks = (
+            f"{self.integration} was left at the commit {landed[:12]}, which is not in {self.repository.top}: this is "
+            "another repository than the team's, or has lost objects."
+            if self._git.commit_of(landed) is None
+            else f"The repository in {self.repository.top} is not the one in which {self.team} has worked."
+        )
+        return WorktreeRefused(
+            f"{lacks} Work where that is, here or on another machine, or bring it back to this place. Where this one "
+            f"is to take its place: `interlock team move {self.team} {self.repository.top}`; or run the plan with "
+            "--team NAME to begin as a new team.",
+            branch=self.integration, commit=landed,
+        )  # fmt: skip
+
     def _tip(self) -> str | None:
         return self._git.commit_of(HEADS + self.integration)
 
     def _put_back(self, here: str | None, landed: str) -> None:
         """Bring the branch from `here` back to what was landed, unless it has been moved meanwhile."""
         git = self._git
-        if git.commit_of(landed) is None:
-            raise WorktreeRefused(
-                f"{self.integration} was left at the commit {landed[:12]}, which is not in {self.repository.top}: this "
-                "is another repository than the team's, or has lost objects. Bring the team's repository back to this "
-                "place, or run the plan with --team NAME to begin as a new team.",
-                branch=self.integration, commit=landed,
-            )  # fmt: skip
+        if git.commit_of(landed) is None or git.commit_of(self._marker) is None:
+            raise self._not_ours(landed)
         changes: list[tuple[str, str, str | None]] = [(HEADS + self.integration, landed, here or NONE)]
         if here is None or git.contains(here, landed):
             lines, work_of = [], None
@@ -162,11 +171,15 @@ class Trees:
         HEAD, moved on to that. Answers its commit, and whether that is news.
 
         Raises:
-            WorktreeRefused: HEAD is detached, a branch is in the way, or one of an older team holds work.
+            WorktreeRefused: HEAD is detached, a branch is in the way, one of an older team holds work, or this is not
+                the repository that the branch was in.
         """
         self._check_place()
         user = self._git.commit_of("HEAD") or ""
         here, (landed, fitting) = self._tip(), self.known()
+        marked = self._git.commit_of(self._marker) is not None
+        if landed is not None and not marked:
+            raise self._not_ours(landed)
         if landed is not None and here not in fitting and not self._is_in(here, landed, user):
             here = self.head()
         if here == user == landed:
@@ -188,6 +201,8 @@ class Trees:
                 "this team otherwise.",
                 branch=self.integration,
             )
+        if not marked:  # Before the ledger has it: what it has is in a repository that was marked.
+            self._git("update-ref", self._marker, user)
         if self._landings is not None:
             self._landings.begins(user, None if landed is None else branch)
         moved = self._move([(HEADS + self.integration, user, here or NONE), (self._marker, user, None)])

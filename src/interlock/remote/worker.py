@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from interlock.agents.session import Update
 from interlock.app.team import Team
 from interlock.core.workers import APART, load
-from interlock.errors import InterlockError, WorkerNotFound
+from interlock.errors import GitFailed, InterlockError, WorkerNotFound, WorktreeRefused
 from interlock.model.driving import Stop
 from interlock.model.team import Member
 from interlock.model.worker import SAID_AT_ONCE, WorkerBeat, WorkerRecord
@@ -38,7 +38,8 @@ WATCH = 0.25
 class WorkerOptions:
     """How a worker works. `directory` is its own, for clones; `parallel` bounds its runs, `shared_parallel` those of
     all workers with that directory (0: nothing does); `beat` is the seconds between two beats, at least: so long it
-    takes to hear that a run was cancelled, or of new work."""
+    takes to hear that a run was cancelled, or of new work; `refused` is the seconds after which a home that can offer
+    no run, such as one whose repository is not there, is asked again."""
 
     directory: str
     name: str | None = None
@@ -47,6 +48,7 @@ class WorkerOptions:
     parallel: int = 1
     shared_parallel: int = 0
     beat: float = 1.0
+    refused: float = 30.0
 
 
 class RemoteWorker:
@@ -73,6 +75,7 @@ class RemoteWorker:
         self._runs: dict[str, OfferedRun] = {}
         self._held_until = 0.0
         self._heard = WorkerBeat("active", [])
+        self._refused, self._asks_from = "", 0.0
 
     async def work(self) -> str:
         """Work until stopped or drained; why it ended.
@@ -113,7 +116,7 @@ class RemoteWorker:
                 if not signed_on:
                     worker, signed_on = await self._sign_on(), True
                 await self._beat(worker)
-                if self._heard.work and self._free:
+                if self._heard.work and self._free and time.monotonic() >= self._asks_from:
                     await self._take(group, worker)
             except WorkerNotFound:
                 signed_on = False
@@ -170,6 +173,11 @@ class RemoteWorker:
         offer = None
         try:
             offer = await anyio.to_thread.run_sync(self._team.work_offer, worker.name, self._process)
+            self._refused = ""
+        except (WorktreeRefused, GitFailed) as error:  # Its other runs go on, and it may be put right.
+            if error.message != self._refused:
+                self._hear(Update("notice", f"the home can offer no run: {error.message}"))
+            self._refused, self._asks_from = error.message, time.monotonic() + self._options.refused
         finally:
             if offer is None and place is not None:
                 os.close(place)

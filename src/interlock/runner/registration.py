@@ -34,7 +34,8 @@ def sign_on(workspace: Workspace, enter: Enter, *, take_over: bool = False) -> m
     """Become the team's runner, and by `enter` one of its workers. `take_over`: also from a runner of another machine.
 
     Raises:
-        RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell.
+        RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell; or another
+            machine works for the team, in a directory of its own.
     """
     with _registering(workspace) as (act, own):
         team = act.rows.team.get()
@@ -42,6 +43,8 @@ def sign_on(workspace: Workspace, enter: Enter, *, take_over: bool = False) -> m
             known = alive(str(team.runner))
             if known or (known is None and not take_over):
                 raise _alive(workspace, str(team.runner))
+        if not take_over:
+            _on_one_machine(act, own)
         act.rows.team.update(team, runner=own)
         act.event("runner.started", process=own)
         return enter(act, own)
@@ -52,9 +55,10 @@ def join(workspace: Workspace, enter: Enter, *, shared: bool = False) -> tuple[m
     things as well.
 
     Raises:
-        RunnerAlive: this very process drives the team already.
+        RunnerAlive: this very process drives the team already, or another machine does, in a directory of its own.
     """
     with _registering(workspace) as (act, own):
+        _on_one_machine(act, own)
         session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
         act.rows.sessions.begin(SYSTEM, session, act.at, own)
         act.event("runner.started", process=own, endless=True)
@@ -136,6 +140,20 @@ def _registering(workspace: Workspace) -> Iterator[tuple[UnitOfWork, str]]:
     except BaseException:
         _forget(workspace)
         raise
+
+
+def _on_one_machine(act: UnitOfWork, own: str) -> None:
+    """Refuse where a worker on another machine lives and the team has no worktrees: what one task leaves in the
+    directory there, the next one would not find here."""
+    here = ref.ProcessRef.parse(own).host
+    for worker in act.rows.team.workers().values() if act.settings.get("isolation") != "worktree" else ():
+        if ref.ProcessRef.parse(worker.process).host != here and core.workers.lives(worker, act.settings, act.at):
+            team = act.rows.team.get()
+            raise RunnerAlive(
+                f"{team.name} works in {team.workdir} on {worker.host}, without worktrees, so no other machine works "
+                "for it meanwhile. With `isolation: worktree` in its plan, `interlock work` does from any machine.",
+                runner=worker.process, elsewhere=True,
+            )  # fmt: skip
 
 
 def _forget(workspace: Workspace) -> None:

@@ -150,13 +150,15 @@ def offer(workspace: Workspace, name: str, process: str) -> WorkOffer | None:
         WorkerNotFound: it is no worker of this team any more.
         WorktreeRefused, GitFailed: git does not allow it now; the task waits again.
     """
+    how = look(workspace)
+    found = trees(workspace, how)
+    found.begin()  # What the team as a whole lacks here is held against no task.
     claimed = _claim(workspace, name, process)
     if claimed is None:
         return None
     task, member, caller = claimed
     try:
-        how = look(workspace)
-        return _prepared(workspace, how, trees(workspace, how), task, member, caller)
+        return _prepared(workspace, how, found, task, member, caller)
     except BaseException as error:
         counts = isinstance(error, InterlockError)
         completion.give_up(workspace, task, caller, f"it could not be given to {name}: {error}", counts)
@@ -260,7 +262,6 @@ def _before(found: Trees, task: Task, base: str) -> dict[str, object]:
 def _start(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str | None]:
     """The commit that the run starts from, and one to merge into it. A worktree that the task has here is committed
     and, once everything in it is somewhere else, removed: its work goes on elsewhere."""
-    found.begin()
     known = task.worktree
     if known is None:
         return found.head(), None

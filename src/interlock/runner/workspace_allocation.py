@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
+from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun, WorktreeRefused
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
 from interlock.model.evidence import NOT_STARTED, ended
@@ -35,7 +35,8 @@ Hear = Callable[[str], None]
 
 
 def begin(workspace: Workspace, how: Isolation) -> None:
-    """Have the integration branch of a team that works in worktrees, and nothing of dead ones, before anything starts.
+    """Have the directory of a team, or where it works in worktrees its integration branch, and nothing of dead ones,
+    before anything starts.
 
     Raises:
         WorktreeRefused, GitFailed: that cannot be; the message says why.
@@ -44,6 +45,12 @@ def begin(workspace: Workspace, how: Isolation) -> None:
         found = trees(workspace, how)
         found.begin()
         sweep(workspace, found)
+    elif not os.path.isdir(how.workdir):
+        raise WorktreeRefused(
+            f"The working directory {how.workdir} of {workspace.name} does not exist here: make it, or let the machine "
+            "that has it do the work.",
+            path=how.workdir,
+        )
 
 
 async def place(workspace: Workspace, how: Isolation, task: Task, token: str | None, hear: Hear) -> str | None:

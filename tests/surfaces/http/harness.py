@@ -147,7 +147,7 @@ class Stream:
 
 class Server:
     """One `interlock up`. `environment`: settings of that process alone; `program`: what Python executes for it, where
-    it is not to be forked."""
+    it is not to be forked; `within`: the words of a command that starts it."""
 
     def __init__(
         self,
@@ -156,6 +156,7 @@ class Server:
         port: int = 0,
         environment: Mapping[str, str] | None = None,
         program: Sequence[str] = (),
+        within: Sequence[str] = (),
     ) -> None:
         self.home = home
         self._local = interlock.connect(str(home), environment=environment or {})
@@ -163,9 +164,9 @@ class Server:
         words = ("--home", str(home), "--json", "up", "--port", str(port))
         self.process: subprocess.Popen[str] | Forked = (
             subprocess.Popen(
-                [sys.executable, *program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env={**os.environ, **(environment or {})},
-            ) if program else Forked(forked.interlock, *words, environment=environment)
+                [*within, sys.executable, *(program or ("-m", "interlock")), *words],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})},
+            ) if program or within else Forked(forked.interlock, *words, environment=environment)
         )  # fmt: skip
         assert self.process.stdout is not None and self.process.stderr is not None
         line = self.process.stdout.readline()
