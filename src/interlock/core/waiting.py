@@ -12,15 +12,19 @@ Registering comes before the first look, so that a commit between looking and sl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import LedgerBusy
+from interlock.errors import CommitUnknown, LedgerAway, LedgerBusy
 from interlock.wakeup.notifier import Waiter, woken
 
 BUSY_TRIES = 30
 """How often a verb is offered to a ledger that stays locked; each time waits for `busy_timeout`."""
+AWAY_SECONDS = 3600.0
+"""For how long a ledger that is away is waited for: its server is upgraded, its machine restarted, a disk cleared."""
+LOOK_AGAIN = 1.0
+"""Seconds between two tries then."""
 
 T = TypeVar("T")
 
@@ -136,15 +140,30 @@ class Wait(Generic[T]):
         return self._workspace.notifier.waiter(self._workspace.name, self._topics, watch)
 
 
-async def in_thread(verb: Callable[[], T]) -> T:
-    """Run `verb` in a worker thread, again while the ledger is locked: a result must not get lost.
+async def in_thread(
+    verb: Callable[[], T], *, goes_on: Callable[[], bool] = lambda: True, repeatable: bool = False
+) -> T:
+    """Run `verb` in a worker thread, again while the ledger is locked or away: a result must not get lost.
+
+    Args:
+        goes_on: whether a ledger that is away is still waited for.
+        repeatable: done twice, it does no more than once; it is done again where nobody can tell whether it was.
 
     Raises:
-        LedgerBusy: it stayed locked; and whatever `verb` raises.
+        LedgerBusy, LedgerAway, CommitUnknown: it stayed so; and whatever `verb` raises.
     """
     import anyio.to_thread
 
-    for _ in range(BUSY_TRIES - 1):
-        with suppress(LedgerBusy):
+    locked, since = 0, anyio.current_time()
+    while True:
+        try:
             return await anyio.to_thread.run_sync(verb)
-    return await anyio.to_thread.run_sync(verb)
+        except LedgerBusy:
+            locked += 1
+            if locked == BUSY_TRIES:
+                raise
+        except (LedgerAway, CommitUnknown) as error:
+            over = anyio.current_time() - since > AWAY_SECONDS or not goes_on()
+            if over or (isinstance(error, CommitUnknown) and not repeatable):
+                raise
+            await anyio.sleep(LOOK_AGAIN)

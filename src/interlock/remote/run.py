@@ -21,6 +21,7 @@ from interlock.errors import (
     Forbidden,
     InterlockError,
     LedgerBusy,
+    LedgerUnusable,
     NotFound,
     ServerUnreachable,
     StorageError,
@@ -41,9 +42,9 @@ from interlock.runner.verify import BASELINE_SECONDS, Evidence, run_check
 Value = TypeVar("Value")
 REFUSALS = (Conflict, NotFound, Forbidden)
 """How the home says that a run is not this worker's any more."""
-UNREACHED = (LedgerBusy, ServerUnreachable, CommitUnknown, AnswerLost, StorageError, OSError)
+UNREACHED = (LedgerBusy, LedgerUnusable, ServerUnreachable, CommitUnknown, AnswerLost, StorageError, OSError)
 """The home, or what has its ledger, could not be asked, or its answer was lost: it is asked again, and does nothing
-twice."""
+twice. A ledger of a newer version is asked again, too: its servers are upgraded one after the other."""
 PAUSE = 1.0
 
 

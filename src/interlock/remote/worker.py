@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from interlock.agents.session import Update
 from interlock.app.team import Team
 from interlock.core.workers import APART, load
-from interlock.errors import GitFailed, InterlockError, WorkerNotFound, WorktreeRefused
+from interlock.errors import GitFailed, InterlockError, InternalError, WorkerNotFound, WorktreeRefused
 from interlock.model.driving import Stop
 from interlock.model.team import Member
 from interlock.model.worker import SAID_AT_ONCE, WorkerBeat, WorkerRecord
@@ -120,7 +120,7 @@ class RemoteWorker:
                     await self._take(group, worker)
             except WorkerNotFound:
                 signed_on = False
-            except UNREACHED as error:
+            except (*UNREACHED, InternalError) as error:  # A defect of the home ends none of the runs here.
                 self._hear(Update("notice", f"the home does not answer: {error}"))
             if self._stop.hard:
                 for run in self._runs.values():

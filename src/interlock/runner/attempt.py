@@ -125,15 +125,15 @@ class TaskAttempt:
             if self._messages is not None:
                 await self._messages.all_heard()
             if self._checked_here is None or self._checked_here.state == "in-progress":
-                await in_thread(self._end_orphaned_check)
+                await self._kept(self._end_orphaned_check)
             if failure is not None:
                 run.say(f"this run failed: {failure}" if counts else failure)
                 with suppress(Conflict):
-                    await in_thread(
+                    await self._kept(
                         partial(completion.give_up, self._workspace, self._task, run.caller, failure, counts, permanent)
                     )
             end = completion.end_task if keep else completion.end_session
-            await in_thread(partial(end, self._workspace, run.caller))
+            await self._kept(partial(end, self._workspace, run.caller))
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
             run.say(f"the end of this run could not be written down: {error}")
         return keep
@@ -142,7 +142,7 @@ class TaskAttempt:
         run, task, mark = self._run, self._task, verifier()
         settle = partial(completion.settle, self._workspace, task, run.caller, verifier=mark)
         if not await self._allocate_workdir():
-            await in_thread(partial(settle, Result("cancelled", "", None, None, 0.0)))
+            await self._kept(partial(settle, Result("cancelled", "", None, None, 0.0)))
             return
         executor = self._session.executor
         talks = executor.lasts(task.type)
@@ -161,13 +161,13 @@ class TaskAttempt:
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
             self.unfit = result.detail if result.permanent else None
-            await in_thread(partial(self._write_usage, closes=True))
+            await in_thread(partial(self._write_usage, closes=True), goes_on=lambda: not self._stopped)
 
             def settled(result: Result = result) -> Task | None:
                 tree = tree_of(run.workdir) if task.command is not None and result.status == "ended" else None
                 return settle(result, talks=talks, tree=tree)
 
-            current = await in_thread(settled)
+            current = await self._kept(settled)
             if current is None or current.verifying is None:
                 return
             self._checked_here = checked = await self._verify(current)
@@ -318,7 +318,11 @@ class TaskAttempt:
             with self._run.act() as act:
                 return verify.verified(act, find(act.rows, task.id), found, run=task.run, verifier=mark)
 
-        return await in_thread(decide)
+        return await self._kept(decide)
+
+    async def _kept(self, verb: Callable[[], Value]) -> Value:
+        """Have written down how something ended, however long the ledger is away, unless we are ended meanwhile."""
+        return await in_thread(verb, goes_on=lambda: not self._stopped, repeatable=True)
 
     def _note_session(self) -> None:
         """Write down by which process the run can be ended, and by which id its agent's own session can be resumed."""

@@ -26,7 +26,15 @@ from interlock.core.tasks import merge as ledger
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
+from interlock.errors import (
+    AgentError,
+    CommitUnknown,
+    GitFailed,
+    InterlockError,
+    LedgerAway,
+    LedgerBusy,
+    WorktreeRefused,
+)
 from interlock.gitwork import changes
 from interlock.gitwork.inventory import take
 from interlock.gitwork.isolation import isolation_of, look, trees
@@ -146,7 +154,7 @@ class BranchMerge:
                         raise
                     self._hear(Update("notice", f"merging again: {error.message}"))
             raise MergeFailure("failed", f"{self._found.integration} was moved by others again and again.")
-        except LedgerBusy:
+        except (LedgerBusy, LedgerAway, CommitUnknown):
             raise  # It waits again.
         except MergeFailure as error:
             await self._not_merged(error)

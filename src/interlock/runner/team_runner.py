@@ -27,8 +27,9 @@ from interlock.core import workers
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.waiting import AWAY_SECONDS
 from interlock.core.workers import Waits
-from interlock.errors import AgentError, InterlockError, LedgerBusy, WorkerNotFound
+from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerAway, LedgerBusy, WorkerNotFound
 from interlock.gitwork.isolation import Isolation, isolation_of
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
@@ -216,6 +217,7 @@ class TeamRunner:
         self._baselines.cancel()
 
     async def _turns(self, group: TaskGroup) -> str:
+        away: tuple[str, float] | None = None
         while True:
             # Made before the turn: whatever happens during it is looked at in the next one.
             self._rouse = anyio.Event()
@@ -226,8 +228,18 @@ class TeamRunner:
                 if reason is not None:
                     return reason
                 pause = self._seconds_until(seen.later)
+                if away is not None:
+                    self._context.notice("the ledger is there again")
+                    away = None
             except LedgerBusy as error:
                 self._context.notice(error.message)
+            except (LedgerAway, CommitUnknown) as error:  # Who is at work goes on, and has its end written down then.
+                told, since = away or ("", anyio.current_time())
+                if anyio.current_time() - since > AWAY_SECONDS or (self.stop.soft and not self._occupied):
+                    raise
+                if error.message != told:
+                    self._context.notice(error.message)
+                away = error.message, since
             with anyio.move_on_after(pause):
                 await self._rouse.wait()
 

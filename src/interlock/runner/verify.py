@@ -29,6 +29,7 @@ from interlock.core.tasks import finish
 from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import in_thread
 from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, StorageError, WorktreeRefused
 from interlock.gitwork.delivery import changed
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
@@ -221,7 +222,7 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         }  # fmt: skip
 
     started: list[str] = []
-    workdir, files, surroundings = await anyio.to_thread.run_sync(prepare)
+    workdir, files, surroundings = await in_thread(prepare)
     if files is not None and files == failed["fingerprint"]:
         known = {field.name: failed[field.name] for field in fields(Evidence) if field.name in failed}
         return Evidence(**{**known, "unchanged": True})
@@ -236,7 +237,7 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
     )
     for process in started:
         note = partial(run_processes.note_left, workspace, process, task.id, set(), member=None, run=None)
-        await anyio.to_thread.run_sync(note)
+        await in_thread(note)
     if found.passed or found.exit_code is None:
         return await _with_changed_check(workspace, task, found)
     # What the check itself leaves behind is no change.
@@ -309,7 +310,7 @@ async def recheck(
         return False
     hear(Update("notice", f"checking again: {current.verify}"))
     found = await examine(workspace, current, on_line=lambda line: hear(Update("text", plain(line))))
-    await anyio.to_thread.run_sync(decide, workspace, current, found.as_dict(), author_is_gone)
+    await in_thread(partial(decide, workspace, current, found.as_dict(), author_is_gone), repeatable=True)
     return found.passed
 
 
@@ -381,7 +382,7 @@ async def set_up(
     if how.setup is None:
         return None
     hear(f"preparing its worktree: {how.setup}")
-    await anyio.to_thread.run_sync(_tell, workspace, task, how.setup)
+    await in_thread(partial(_tell, workspace, task, how.setup))
     return await run_in_checkout(
         workspace, how, task, how.setup, directory=directory, token=token, kind="setup", hear=hear
     )
@@ -411,13 +412,13 @@ async def renew_setup(
             known = {**(current.worktree or {}), "setup": setup_digest(how)}
             act.rows.tasks.update(current, worktree=known, updated_at=act.at)
 
-    changed = await anyio.to_thread.run_sync(look_there) if task.worktree is not None else None
+    changed = await in_thread(look_there) if task.worktree is not None else None
     if changed is None:
         return None
     found = await set_up(workspace, changed[0], task, changed[1], token, hear)
     if found is not None and not found.passed:
         return found
-    await anyio.to_thread.run_sync(write_down, changed[0])
+    await in_thread(partial(write_down, changed[0]))
     return None
 
 

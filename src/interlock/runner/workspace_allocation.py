@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import in_thread
 from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun, WorktreeRefused
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
@@ -64,23 +65,23 @@ async def place(workspace: Workspace, how: Isolation, task: Task, token: str | N
     known = task.worktree
     if known is None and (not how.on or task.state == "review"):
         return None
-    found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
+    found = await in_thread(partial(trees, workspace, how, token=token))
     if task.state == "review":
-        sealed = await anyio.to_thread.run_sync(seal, workspace, task)
+        sealed = await in_thread(partial(seal, workspace, task))
         worktree = known or {}
         commit = sealed.head if sealed is not None else str(worktree.get("head") or worktree["branch"])
         directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
         await prepare(workspace, found, how, task, directory, token, hear)
         return directory
     if known is None or not await anyio.to_thread.run_sync(found.have, known):
-        made = await anyio.to_thread.run_sync(found.make, task.id, known)
+        made = await in_thread(partial(found.make, task.id, known))
         await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
-        await anyio.to_thread.run_sync(artifacts.remember, workspace, task.id, str(made["path"]))
+        await in_thread(partial(artifacts.remember, workspace, task.id, str(made["path"])))
         made = {**(known or {}), **made, "setup": setup_digest(how)}
-        known = await anyio.to_thread.run_sync(_write_down, workspace, task, made, True)
+        known = await in_thread(partial(_write_down, workspace, task, made, True))
     elif (evidence := await renew_setup(workspace, task, token, hear)) is not None:
         _refuse(evidence)
-    return await anyio.to_thread.run_sync(_bring_up_to_date, workspace, found, task, known)
+    return await in_thread(partial(_bring_up_to_date, workspace, found, task, known))
 
 
 async def prepare(
