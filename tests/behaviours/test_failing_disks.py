@@ -21,7 +21,9 @@ from interlock.app.team import Team
 from interlock.doctor import DoctorFinding, DoctorReport
 from interlock.errors import StorageError
 from interlock.surfaces.http.failures import status_of
+from tests.behaviours.driving import Place
 from tests.behaviours.mirrored import assert_files_agree, python
+from tests.waiting import until
 
 FAILING_SYNC = """
 #define _GNU_SOURCE
@@ -182,6 +184,24 @@ def test_a_ledger_is_read_on_a_disk_that_was_full_before_it_was_opened(disk: Pat
     team.create_task("Test it")
     assert [task.subject for task in team.tasks()] == ["Write it", "Test it"]
     home.close()
+
+
+@pytest.mark.long
+def test_what_agents_did_while_the_disk_was_full_counts_once_there_is_space(tmp_path: Path, disk: Path) -> None:
+    place, go = Place(tmp_path), tmp_path / "go"
+    place.home = interlock.connect(str(disk / "home"))
+    waits = f"touch {tmp_path}/begun; while [ ! -e {go} ]; do sleep 0.05; done; echo made > made"
+    place.stage({"one": {"run": waits, "verify": "test -s made"}, "two": {"run": "true", "blocked_by": ["one"]}})
+    with place.runner() as runner:
+        until((tmp_path / "begun").exists)
+        filler = fill(disk)
+        go.touch()
+        assert runner.hears("it waits for the ledger: .*the disk is full")
+        filler.unlink()
+        assert runner.hears("ended: finished")
+    task = place.task("one")
+    assert (task.state, task.run, task.failures, place.task("two").state) == ("done", 1, 0, "done")
+    place.home.close()
 
 
 @pytest.mark.req("CORE-EC.1")

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import CommitUnknown, LedgerAway, LedgerBusy
+from interlock.errors import CommitUnknown, InterlockError, LedgerAway, LedgerBusy
 from interlock.wakeup.notifier import Waiter, woken
 
 BUSY_TRIES = 30
@@ -141,12 +141,12 @@ class Wait(Generic[T]):
 
 
 async def in_thread(
-    verb: Callable[[], T], *, goes_on: Callable[[], bool] = lambda: True, repeatable: bool = False
+    verb: Callable[[], T], *, goes_on: Callable[[InterlockError], bool] = lambda away: True, repeatable: bool = False
 ) -> T:
     """Run `verb` in a worker thread, again while the ledger is locked or away: a result must not get lost.
 
     Args:
-        goes_on: whether a ledger that is away is still waited for.
+        goes_on: whether a ledger that is away is still waited for; it hears of each try.
         repeatable: done twice, it does no more than once; it is done again where nobody can tell whether it was.
 
     Raises:
@@ -163,7 +163,7 @@ async def in_thread(
             if locked == BUSY_TRIES:
                 raise
         except (LedgerAway, CommitUnknown) as error:
-            over = anyio.current_time() - since > AWAY_SECONDS or not goes_on()
-            if over or (isinstance(error, CommitUnknown) and not repeatable):
+            over = anyio.current_time() - since > AWAY_SECONDS or (isinstance(error, CommitUnknown) and not repeatable)
+            if over or not goes_on(error):
                 raise
             await anyio.sleep(LOOK_AGAIN)
