@@ -166,7 +166,7 @@ def test_a_run_whose_agent_cannot_start_fails_and_can_be_resumed_with_another(tm
     (place.root / "no-such-program").write_text(f"#!{sys.executable}\n{AUTHOR.read_text()}")
     (place.root / "no-such-program").chmod(0o755)
     again = place("resume", failed["workflow_id"])
-    assert again["outcome"] == "COMPLETED"
+    assert again["outcome"] == "COMPLETED", again
 
 
 def test_a_dry_run_shows_the_steps_and_begins_nothing(tmp_path: Path) -> None:
