@@ -260,14 +260,17 @@ class LedgerUnusable(InterlockError):
 
 
 class StorageError(InterlockError):
-    """The file system refused; nothing was half-written."""
+    """The file system refused; nothing was half-written.
 
+    `away`: that may pass. The server of the ledger cannot be reached or takes no changes now, or its disk refuses; who
+    has a result to keep tries again.
+    """
 
-class LedgerAway(StorageError):
-    """The server of the ledger cannot be reached or takes no changes, or its disk refuses: nothing was changed, and
-    that may pass. To callers it is a `storage_error` like others; who has a result to keep tries again."""
+    away = False
 
-    code = StorageError.code
+    def __init__(self, message: str, *, away: bool = False, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.away = away
 
 
 class CommitUnknown(InterlockError):
@@ -317,6 +320,6 @@ def error_codes() -> dict[str, str]:
     waiting: list[type[InterlockError]] = [InterlockError]
     while waiting:
         kind = waiting.pop(0)
-        found.setdefault(kind.code, (kind.__doc__ or "").splitlines()[0])
+        found[kind.code] = (kind.__doc__ or "").splitlines()[0]
         waiting.extend(kind.__subclasses__())
     return found

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.core import waiting
 from interlock.core.waiting import in_thread
-from interlock.errors import CommitUnknown, InterlockError, LedgerAway, StorageError
+from interlock.errors import CommitUnknown, InterlockError, StorageError
 from tests.behaviours.driving import SHELL, Place, Runner, running
 from tests.behaviours.repository import Repository
 from tests.postgres import Breakable
@@ -114,7 +114,7 @@ def outcome(verb: Callable[[], str], **how: Any) -> str:
 
 def test_a_result_is_kept_until_the_ledger_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "LOOK_AGAIN", 0.0)
-    away, unknown = LedgerAway("away"), CommitUnknown("unknown")
+    away, unknown = StorageError("away", away=True), CommitUnknown("unknown")
     assert outcome(Away(away, away)) == "done"
     assert outcome(Away(away), goes_on=lambda error: False) == "away"
     assert outcome(Away(unknown)) == "unknown", "it may have been done"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import CommitUnknown, InterlockError, LedgerAway, LedgerBusy
+from interlock.errors import CommitUnknown, InterlockError, LedgerBusy, StorageError
 from interlock.wakeup.notifier import Waiter, woken
 
 BUSY_TRIES = 30
@@ -150,7 +150,7 @@ async def in_thread(
         repeatable: done twice, it does no more than once; it is done again where nobody can tell whether it was.
 
     Raises:
-        LedgerBusy, LedgerAway, CommitUnknown: it stayed so; and whatever `verb` raises.
+        LedgerBusy, StorageError, CommitUnknown: it stayed so; and whatever `verb` raises.
     """
     import anyio.to_thread
 
@@ -162,8 +162,9 @@ async def in_thread(
             locked += 1
             if locked == BUSY_TRIES:
                 raise
-        except (LedgerAway, CommitUnknown) as error:
-            over = anyio.current_time() - since > AWAY_SECONDS or (isinstance(error, CommitUnknown) and not repeatable)
-            if over or not goes_on(error):
+        except (StorageError, CommitUnknown) as error:
+            over = anyio.current_time() - since > AWAY_SECONDS
+            again = error.away if isinstance(error, StorageError) else repeatable
+            if over or not again or not goes_on(error):
                 raise
             await anyio.sleep(LOOK_AGAIN)

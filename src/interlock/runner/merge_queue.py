@@ -31,8 +31,8 @@ from interlock.errors import (
     CommitUnknown,
     GitFailed,
     InterlockError,
-    LedgerAway,
     LedgerBusy,
+    StorageError,
     WorktreeRefused,
 )
 from interlock.gitwork import changes
@@ -154,11 +154,13 @@ class BranchMerge:
                         raise
                     self._hear(Update("notice", f"merging again: {error.message}"))
             raise MergeFailure("failed", f"{self._found.integration} was moved by others again and again.")
-        except (LedgerBusy, LedgerAway, CommitUnknown):
+        except (LedgerBusy, CommitUnknown):
             raise  # It waits again.
         except MergeFailure as error:
             await self._not_merged(error)
         except InterlockError as error:
+            if isinstance(error, StorageError) and error.away:
+                raise  # It waits again.
             await self._not_merged(MergeFailure("failed", error.message))
         except Exception as error:  # boundary: tried again it would fail again, for ever
             await self._not_merged(

@@ -29,7 +29,7 @@ from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import AWAY_SECONDS
 from interlock.core.workers import Waits
-from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerAway, LedgerBusy, WorkerNotFound
+from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerBusy, StorageError, WorkerNotFound
 from interlock.gitwork.isolation import Isolation, isolation_of
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
@@ -233,9 +233,10 @@ class TeamRunner:
                     away = None
             except LedgerBusy as error:
                 self._context.notice(error.message)
-            except (LedgerAway, CommitUnknown) as error:  # Who is at work goes on, and has its end written down then.
+            except (StorageError, CommitUnknown) as error:  # Who is at work goes on, and has its end written down then.
                 told, since = away or ("", anyio.current_time())
-                if anyio.current_time() - since > AWAY_SECONDS or (self.stop.soft and not self._occupied):
+                over = anyio.current_time() - since > AWAY_SECONDS or (self.stop.soft and not self._occupied)
+                if over or (isinstance(error, StorageError) and not error.away):
                     raise
                 if error.message != told:
                     self._context.notice(error.message)

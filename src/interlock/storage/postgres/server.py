@@ -21,7 +21,7 @@ import psycopg
 from psycopg import conninfo, errors, pq, sql
 
 from interlock.clock import Clock
-from interlock.errors import InvalidRequest, LedgerAway, LedgerBusy, LedgerUnusable, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, LedgerUnusable, StorageError
 from interlock.settings import Settings
 from interlock.storage.postgres.schema import tables
 
@@ -33,39 +33,39 @@ OLDEST = 15
 """The oldest version of PostgreSQL that is tested."""
 KEEP_ALIVE = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 """A server that is gone without a word is noticed."""
-_REFUSALS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StorageError], str], ...] = (
+_REFUSALS: tuple[tuple[tuple[type[psycopg.Error], ...], bool, str], ...] = (
     (
         (errors.InsufficientPrivilege,),
-        StorageError,
+        False,
         "{place} refuses: {said}. Nothing was changed. The role needs CREATE on the database, and everyone who shares "
         "these teams needs the role that made them: GRANT CREATE ON DATABASE … TO …",
     ),
     (
         (errors.ReadOnlySqlTransaction,),
-        LedgerAway,
+        True,
         "The ledger at {place} is read-only at the moment: the server is a standby, or was told to change nothing. "
         "Nothing was changed. Try again once it takes changes, or name the server that does in the setting ledger.",
     ),
     (
         (errors.DiskFull,),
-        LedgerAway,
+        True,
         "The disk of the server at {place} is full: {said}. Nothing was changed. Free space there, then try again.",
     ),
     (
         (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName),
-        StorageError,
+        False,
         "A pooler such as PgBouncer stands before {place}, and prepared statements do not pass it: {said}. Nothing was "
         "changed. Set ledger_direct to the address of the server itself; where there is none, to that of ledger, and "
         "ledger_notices to false.",
     ),
     (
         (psycopg.OperationalError, psycopg.InterfaceError),
-        LedgerAway,
+        True,
         "The ledger at {place} could not be reached or written: {said}. Nothing was changed. Check the server and the "
         "setting ledger, then try again.",
     ),
 )
-"""What is said of errors of a kind; the first that fits."""
+"""Whether errors of a kind may pass, and what is said of them; the first that fits."""
 _LIST = "(SELECT value FROM json_each(?))"
 
 # What psycopg has to say, it raises as well.
@@ -360,9 +360,9 @@ def translated(error: Exception, place: str, patience: float) -> Exception:
         )
     if isinstance(error, psycopg.Error):
         said = " ".join((error.diag.message_primary or str(error)).split()).rstrip(".?")
-        for kinds, refusal, text in _REFUSALS:
+        for kinds, away, text in _REFUSALS:
             if isinstance(error, kinds):
-                return refusal(text.format(place=place, said=said), path=place)
+                return StorageError(text.format(place=place, said=said), path=place, away=away)
     return error
 
 

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 
 from interlock.clock import Clock
-from interlock.errors import InvalidRequest, LedgerAway, LedgerBusy, LedgerUnusable, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, LedgerUnusable, StorageError
 from interlock.storage import sql
 
 FIRST_PAUSE = 0.000_2
@@ -142,9 +142,10 @@ def translated(error: Exception, path: str | None = None) -> Exception:
         return LedgerBusy("The ledger is locked and nothing was changed. Try again.", setting="busy_timeout")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         why = (trouble(path) if path else None) or str(error)
-        return LedgerAway(
+        return StorageError(
             f"{ledger} could not be opened or written: {why}. Nothing was changed. Free space or fix the permissions "
-            "of the team's directory, then try again; `interlock doctor` checks both."
+            "of the team's directory, then try again; `interlock doctor` checks both.",
+            away=True,
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return LedgerUnusable(f"{ledger} is damaged: {error}. `interlock doctor` says what to do.", damaged=str(error))
