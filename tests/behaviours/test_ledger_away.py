@@ -29,13 +29,15 @@ def database() -> Iterator[Breakable]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, database: Breakable) -> Place:
+def place(tmp_path: Path, database: Breakable) -> Iterator[Place]:
     """A home whose ledgers are on a server that can be stopped."""
     (tmp_path / "home").mkdir(mode=0o700)
     settings = tmp_path / "home" / "settings.json"
     settings.touch(0o600)
     settings.write_text(json.dumps({"ledger": database.url, "busy_timeout": 0.5}))
-    return Place(tmp_path)
+    place = Place(tmp_path)
+    yield place
+    place.home.close()
 
 
 def waits_for(place: Place, name: str) -> str:
@@ -66,7 +68,7 @@ def test_agents_work_on_and_what_they_did_counts_once_the_ledger_is_back(place: 
     repository = Repository(place.work)
     with at_work(place, "short", "lasting", parallel=2) as runner:
         with database.down():
-            assert runner.hears("could not be reached")
+            assert runner.hears("notice The ledger at .* could not be reached")
             (place.path / "short").touch()
             until(lambda: alive(place) == 1)
         assert runner.hears("the ledger is there again")
@@ -83,7 +85,7 @@ def test_agents_work_on_and_what_they_did_counts_once_the_ledger_is_back(place: 
 def test_who_is_told_to_stop_does_not_wait_for_the_ledger(place: Place, database: Breakable) -> None:
     Repository(place.work)
     with at_work(place, "one") as runner, database.down():
-        assert runner.hears("could not be reached")
+        assert runner.hears("notice The ledger at .* could not be reached")
         runner.send(signal.SIGTERM)
         assert runner.wait() != 0
         assert not alive(place)

@@ -349,10 +349,14 @@ async def run_in_checkout(
 ) -> Evidence:
     """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify. `kind` names
     its log; that of a setup ends in `setup`."""
-    with workspace.ledger.snapshot() as rows:
-        names = variables(task, rows.team.member(str(task.owner)))
-        told = for_supervisor(workspace, workspace.settings(rows))
-    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
+
+    def surroundings() -> tuple[dict[str, str], tuple[str, ...]]:
+        with workspace.ledger.snapshot() as rows:
+            names = variables(task, rows.team.member(str(task.owner)))
+            told = for_supervisor(workspace, workspace.settings(rows))
+        return allowed_environment(os.environ, names=names, extra=told)
+
+    environment, secrets = await in_thread(surroundings)
     setup = kind.endswith("setup")
     return await run_check(
         command,
@@ -508,7 +512,7 @@ async def look_before(workspace: Workspace, task: Task) -> None:
             wanted = settings.get("check_before") and ledger.baseline(rows, settings, task) is None
             return isolation_of(rows, settings) if wanted else None
 
-    how = await anyio.to_thread.run_sync(needed)
+    how = await in_thread(needed)
     if how is None:
         return
     token = token_of(verifier())
@@ -533,7 +537,7 @@ async def look_before(workspace: Workspace, task: Task) -> None:
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(found.remove, path)
-    await anyio.to_thread.run_sync(write_down, ended)
+    await in_thread(partial(write_down, ended))
 
 
 def everything(directory: str) -> str | None:
