@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
@@ -25,6 +26,8 @@ AWAY_SECONDS = 3600.0
 """For how long a ledger that is away is waited for: its server is upgraded, its machine restarted, a disk cleared."""
 LOOK_AGAIN = 1.0
 """Seconds between two tries then."""
+goes_on = ContextVar[Callable[[], bool]]("goes_on", default=lambda: True)
+"""Whether whoever runs this waits for such a ledger at all: not once it was told to end everything."""
 
 T = TypeVar("T")
 
@@ -141,12 +144,12 @@ class Wait(Generic[T]):
 
 
 async def in_thread(
-    verb: Callable[[], T], *, goes_on: Callable[[InterlockError], bool] = lambda away: True, repeatable: bool = False
+    verb: Callable[[], T], *, on_away: Callable[[InterlockError], bool] = lambda away: True, repeatable: bool = False
 ) -> T:
     """Run `verb` in a worker thread, again while the ledger is locked or away: a result must not get lost.
 
     Args:
-        goes_on: whether a ledger that is away is still waited for; it hears of each try.
+        on_away: hears of each try at a ledger that is away; whether that is still waited for.
         repeatable: done twice, it does no more than once; it is done again where nobody can tell whether it was.
 
     Raises:
@@ -165,6 +168,6 @@ async def in_thread(
         except (StorageError, CommitUnknown) as error:
             over = anyio.current_time() - since > AWAY_SECONDS
             again = error.away if isinstance(error, StorageError) else repeatable
-            if over or not again or not goes_on(error):
+            if over or not again or not on_away(error) or not goes_on.get()():
                 raise
             await anyio.sleep(LOOK_AGAIN)

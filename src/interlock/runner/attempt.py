@@ -163,7 +163,7 @@ class TaskAttempt:
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
             self.unfit = result.detail if result.permanent else None
-            await in_thread(partial(self._write_usage, closes=True), goes_on=self._waits_for_ledger)
+            await in_thread(partial(self._write_usage, closes=True), on_away=self._waits_for_ledger)
 
             def settled(result: Result = result) -> Task | None:
                 tree = tree_of(run.workdir) if task.command is not None and result.status == "ended" else None
@@ -324,13 +324,13 @@ class TaskAttempt:
 
     async def _kept(self, verb: Callable[[], Value]) -> Value:
         """Have written down how something ended, however long the ledger is away, unless we are ended meanwhile."""
-        return await in_thread(verb, goes_on=self._waits_for_ledger, repeatable=True)
+        return await in_thread(verb, on_away=self._waits_for_ledger, repeatable=True)
 
     def _waits_for_ledger(self, away: InterlockError) -> bool:
         if away.message != self._away:
             self._away = away.message
             self._run.say(f"it waits for the ledger: {away.message}")
-        return not self._stopped
+        return not self._halted
 
     def _note_session(self) -> None:
         """Write down by which process the run can be ended, and by which id its agent's own session can be resumed."""

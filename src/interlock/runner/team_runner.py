@@ -27,7 +27,7 @@ from interlock.core import workers
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.core.waiting import AWAY_SECONDS
+from interlock.core.waiting import AWAY_SECONDS, goes_on
 from interlock.core.workers import Waits
 from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerBusy, StorageError, WorkerNotFound
 from interlock.gitwork.isolation import Isolation, isolation_of
@@ -118,6 +118,7 @@ class TeamRunner:
                 settings = self._workspace.settings(rows)
                 return settings, isolation_of(rows, settings), driven(rows.team.members(), self._config.members)
 
+        goes_on.set(lambda: not self.stop.hard)
         self._context.settings, how, members = await anyio.to_thread.run_sync(begin)
         self._context.isolation, self._context.workdir = how, how.workdir
         await self._update_pool(members, needed=not self._config.idle)

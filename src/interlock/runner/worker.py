@@ -168,7 +168,7 @@ class Worker:
             caller = self._context.principal(self.member.name, session.session)
             with suppress(InterlockError):  # The next scheduler finds that it has ended.
                 end = partial(completion.end_session, self._context.workspace, caller)
-                await in_thread(end, goes_on=lambda away: not self._context.stop.soft)
+                await in_thread(end, on_away=lambda away: not self._context.stop.soft)
 
     async def cancel(self) -> None:
         """End what runs now, at once, and let nothing further begin for this task."""
