@@ -6,6 +6,8 @@ face an error is `{"error": code, "message": sentence, ...details}`; the message
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Any
 
@@ -291,7 +293,8 @@ class CannotStart(AgentError):
 
 
 class NoCapacity(AgentError):
-    """An agent cannot work now: a usage limit, an overload, an expired login. `retry_at` says until when, or null."""
+    """An agent cannot work now: a usage limit, an overload, an expired login, or a machine that is short of something.
+    `retry_at` says until when, or null."""
 
 
 class GitFailed(InterlockError):
@@ -323,3 +326,25 @@ def error_codes() -> dict[str, str]:
         found[kind.code] = (kind.__doc__ or "").splitlines()[0]
         waiting.extend(kind.__subclasses__())
     return found
+
+
+_SHORT = frozenset({errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
+_SAID_BY_GIT = tuple(os.strerror(number) for number in sorted(_SHORT))
+
+
+def is_short(error: BaseException | None) -> bool:
+    """Whether `error`, or what caused it, is this machine being short of something it may have again: space, memory,
+    open files, processes. It says nothing about the work."""
+    while error is not None:
+        said = str(error.details.get("git") or "") if isinstance(error, GitFailed) else ""
+        if (isinstance(error, OSError) and error.errno in _SHORT) or any(words in said for words in _SAID_BY_GIT):
+            return True
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+            return True
+        error = error.__cause__
+    return False
+
+
+def passes(error: BaseException) -> bool:
+    """Whether the same may succeed later, with nothing changed: the ledger is away, or this machine short."""
+    return (isinstance(error, StorageError) and error.away) or is_short(error)

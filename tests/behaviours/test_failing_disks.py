@@ -113,18 +113,6 @@ def on_failing_disk(tmp_path: Path) -> Callable[[str, str], Any]:
     return carried_out
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    if os.getuid() != 0 or sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root on Linux may mount a small disk")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
 def command(home: str, *words: str) -> dict[str, Any]:
     """What a command answers, carried out by somebody for whom modes count."""
     done = subprocess.run(

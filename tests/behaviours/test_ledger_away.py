@@ -114,14 +114,16 @@ def outcome(verb: Callable[[], str], **how: Any) -> str:
         return error.message
 
 
-def test_a_result_is_kept_until_the_ledger_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_kept_until_the_ledger_is_back(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(waiting, "LOOK_AGAIN", 0.0)
     away, unknown = StorageError("away", away=True), CommitUnknown("unknown")
+    assert outcome(Away(away)) == "away", "only a runner waits"
+    told = waiting.goes_on.set(lambda: True)
+    request.addfinalizer(lambda: waiting.goes_on.reset(told))
     assert outcome(Away(away, away)) == "done"
     assert outcome(Away(away), on_away=lambda error: False) == "away"
-    told = waiting.goes_on.set(lambda: False)
-    assert outcome(Away(away)) == "away", "whoever ends everything waits for nothing"
-    waiting.goes_on.reset(told)
     assert outcome(Away(unknown)) == "unknown", "it may have been done"
     assert outcome(Away(unknown, away), repeatable=True) == "done"
     assert outcome(Away(StorageError("refused"))) == "refused", "what does not pass is said at once"

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import CommitUnknown, InterlockError, LedgerBusy, StorageError
+from interlock.errors import CommitUnknown, LedgerBusy, StorageError, is_short
 from interlock.wakeup.notifier import Waiter, woken
 
 BUSY_TRIES = 30
@@ -26,8 +26,9 @@ AWAY_SECONDS = 3600.0
 """For how long a ledger that is away is waited for: its server is upgraded, its machine restarted, a disk cleared."""
 LOOK_AGAIN = 1.0
 """Seconds between two tries then."""
-goes_on = ContextVar[Callable[[], bool]]("goes_on", default=lambda: True)
-"""Whether whoever runs this waits for such a ledger at all: not once it was told to end everything."""
+goes_on = ContextVar[Callable[[], bool]]("goes_on", default=lambda: False)
+"""Whether whoever runs this waits for such a ledger at all: a runner does until it is told to end everything, and
+nobody else, since a person at a terminal wants to know at once."""
 
 T = TypeVar("T")
 
@@ -144,9 +145,10 @@ class Wait(Generic[T]):
 
 
 async def in_thread(
-    verb: Callable[[], T], *, on_away: Callable[[InterlockError], bool] = lambda away: True, repeatable: bool = False
+    verb: Callable[[], T], *, on_away: Callable[[Exception], bool] = lambda away: True, repeatable: bool = False
 ) -> T:
-    """Run `verb` in a worker thread, again while the ledger is locked or away: a result must not get lost.
+    """Run `verb` in a worker thread, again while the ledger is locked, and for a runner while it is away (`goes_on`):
+    a result must not get lost.
 
     Args:
         on_away: hears of each try at a ledger that is away; whether that is still waited for.
@@ -165,9 +167,10 @@ async def in_thread(
             locked += 1
             if locked == BUSY_TRIES:
                 raise
-        except (StorageError, CommitUnknown) as error:
+        except Exception as error:
             over = anyio.current_time() - since > AWAY_SECONDS
-            again = error.away if isinstance(error, StorageError) else repeatable
+            away = isinstance(error, StorageError) and error.away
+            again = away or (repeatable and (isinstance(error, CommitUnknown) or is_short(error)))
             if over or not again or not on_away(error) or not goes_on.get()():
                 raise
             await anyio.sleep(LOOK_AGAIN)

@@ -11,6 +11,7 @@ configuration does name some, a supervisor stands above the git, and a daemon th
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from interlock.errors import GitFailed
+from interlock.errors import GitFailed, is_short
 from interlock.gitwork import configured
 from interlock.processes import supervised, table
 from interlock.processes.ancestry import RUN_TOKEN
@@ -60,6 +61,9 @@ READS = (
     *("merge-base", "rev-list", "rev-parse", "show", "status"),
 )
 """What changes nothing as it is called here, so that it may run again where it took too long: a disk is slow once."""
+FAILED_TO_WRITE = re.compile("writ|append|creat", re.IGNORECASE)
+NO_ROOM = 1 << 20
+"""Bytes: on a disk with less, it was the disk."""
 LOOKS = 3
 """How often it runs."""
 
@@ -141,8 +145,20 @@ class Git:
             time.sleep(pause)  # A git that a signal ended, as where memory ran out, has said nothing: it runs again.
         if answer.code not in ok:
             said = (answer.err.strip() or answer.out.strip() or f"exit code {answer.code}")[-SAID:]
+            said += self._full_disk(said)
             raise GitFailed(f"`git {' '.join(words[:2])}` failed in {self.directory}: {said}", git=said)
         return answer
+
+    def _full_disk(self, said: str) -> str:
+        """That a disk is full, where git kept it to itself: of a lock that cannot be written it says no more."""
+        why = os.strerror(errno.ENOSPC)
+        if FAILED_TO_WRITE.search(said) is None or why in said:
+            return ""
+        with suppress(GitFailed, OSError, subprocess.TimeoutExpired):
+            own = self._run(("rev-parse", "--path-format=absolute", "--git-common-dir"), None, None).out.strip()
+            if min(shutil.disk_usage(place).free for place in (self.directory, own)) < NO_ROOM:
+                return f" ({why})"
+        return ""
 
     def _run(self, words: Sequence[str], stdin: str | None, variables: Mapping[str, str] | None) -> GitOutput:
         environment = {
@@ -167,7 +183,8 @@ class Git:
                 raise GitFailed(f"{self.directory} does not exist (any more).", path=self.directory) from error
             raise GitFailed("Worktrees need git, and there is no program `git` on the PATH: install it.") from error
         except OSError as error:
-            raise GitFailed(f"git could not be started: {error.strerror}. Check its permissions.") from error
+            hint = "" if is_short(error) else " Check its permissions."
+            raise GitFailed(f"git could not be started: {error.strerror}.{hint}") from error
         return GitOutput(code, os.fsdecode(out), os.fsdecode(err))
 
     def _asked(self, *words: str) -> str:

@@ -52,7 +52,7 @@ EVENT_TYPES: dict[str, str] = {
     "run.stuck": "An agent made no progress for several turns, or repeated its tool calls; payload: run, action "
     "(reminded, ended or asked), evidence.",
     "run.reminded": "An agent ended its turn without a report, and was asked for one; payload: run, member.",
-    "run.capacity": "The provider of a run's agent has no capacity left; payload: run, reason, retry_at, login.",
+    "run.capacity": "A run's provider, or its machine, has no capacity left; payload: run, reason, retry_at, login.",
     "run.waiting": "A run's program is waiting for its provider; payload: run, reason, retry_at (or null).",
     "limit.reached": "A task, a member or the whole run reached its limit; payload: of, measure, limit, spent.",
     "session.prompted": "An agent without a task got its messages; payload: member, session, ids, stop, and what it "

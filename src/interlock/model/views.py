@@ -70,7 +70,7 @@ class Occupation:
 
 @dataclass(slots=True, frozen=True)
 class MemberOverview:
-    """A member with what it is doing, and what its runs used; `capacity_at`: until when its provider has none left."""
+    """A member with what it is doing, and what its runs used; `capacity_at`: until when it has none left."""
 
     member: Member
     unread: int

@@ -33,7 +33,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from interlock.errors import AgentError, CannotStart
+from interlock.errors import AgentError, CannotStart, NoCapacity, is_short
 from interlock.processes import groups, ref, supervised, supervisor
 from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.processes.output import Output
@@ -121,7 +121,8 @@ class Child:
         if number is None:
             raise AgentError(f"The program {self._program!r} was ended by somebody else while it was being started.")
         if number != 0:
-            raise self._error(OSError(number, os.strerror(number)))
+            error = OSError(number, os.strerror(number))
+            raise self._error(error) from error
 
     async def exited(self) -> None:
         """Return when the program has ended, or its supervisor."""
@@ -226,7 +227,7 @@ def _error(argv: Sequence[str], workdir: str, search: str, error: OSError | Valu
     if why is not None:
         return CannotStart(why, program=program)
     text = f"The program {program!r} could not be started: {error}. Check its arguments, permissions and environment."
-    return AgentError(text, program=program)
+    return (NoCapacity if is_short(error) else AgentError)(text, program=program)
 
 
 LINGER = 1.0  # seconds for output still in the pipe after the program has ended

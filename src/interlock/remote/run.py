@@ -15,7 +15,6 @@ from interlock.agents.session import Permission, Update
 from interlock.app.team import Team
 from interlock.errors import (
     AnswerLost,
-    CannotStart,
     CommitUnknown,
     Conflict,
     Forbidden,
@@ -33,7 +32,7 @@ from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkOffer, WorkSte
 from interlock.processes import ancestry
 from interlock.remote.checkout import Checkout, place_of
 from interlock.runner.environment import allowed_environment
-from interlock.runner.executor import Execution, Executor, Job, Result
+from interlock.runner.executor import Execution, Executor, Job, Result, failed
 from interlock.runner.permissions import judge, pick
 from interlock.runner.run_processes import session_token
 from interlock.runner.usage import UsageMeter
@@ -90,21 +89,24 @@ class OfferedRun:
     async def carry_out(self, executor_for: Callable[[Member], Executor]) -> None:
         """Work until the home says that the run has ended, or is lost. Raises nothing but cancellation."""
         offer = self.offer
-        place = await anyio.to_thread.run_sync(Checkout, self._root, offer)
+        place: Checkout | None = None
         try:
+            place = await anyio.to_thread.run_sync(Checkout, self._root, offer)
             with self._scope:
                 await self._carry_out(place, executor_for)
         except REFUSALS as error:
             self.lost = True
             self._say(f"not taken: {error.message}")
-        except InterlockError as error:
+        except Exception as error:  # boundary: whatever goes wrong in here concerns this one run
             await self._failed(error)
+        if place is None:
+            return
         try:
             if self.lost or self._scope.cancelled_caught:
                 await self._deliver(place)
             await anyio.to_thread.run_sync(place.remove)
-        except InterlockError as error:  # It stays, and is delivered by the next start.
-            self._say(f"its branch could not be delivered: {error.message}")
+        except (InterlockError, OSError) as error:  # It stays, and is delivered by the next start.
+            self._say(f"its branch could not be delivered: {error}")
 
     async def _carry_out(self, place: Checkout, executor_for: Callable[[Member], Executor]) -> None:
         offer = self.offer
@@ -124,12 +126,12 @@ class OfferedRun:
                 said = f"the setup of its worktree, `{offer.setup}`, {ended(setup.as_dict())}:\n\n{setup.tail}"
                 await self._report(Result("failed", "", None, said, setup.seconds, permanent=permanent))
                 return
-        failure: InterlockError | None = None
+        failure: Exception | None = None
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._look_before, place, job)
             try:
                 await self._turns(place, executor, job)
-            except InterlockError as error:  # It is raised as it is, not as a group.
+            except Exception as error:  # boundary: raised as it is, not as a group
                 failure = error
             beside.cancel_scope.cancel()
         if failure is not None:
@@ -164,8 +166,8 @@ class OfferedRun:
                 run = partial(self._check, job, quiet=True)
                 if offer.setup is None or (await run(offer.setup, offer.setup_timeout)).passed:
                     self._before = await run(str(offer.verify), offer.verify_timeout)
-        except InterlockError as error:
-            self._say(f"its check was not run on the tree before: {error.message}")
+        except (InterlockError, OSError) as error:
+            self._say(f"its check was not run on the tree before: {error}")
         finally:
             self._looked_before.set()
 
@@ -197,10 +199,9 @@ class OfferedRun:
         self.over = step.kind == "end"
         return step
 
-    async def _failed(self, error: InterlockError) -> None:
-        result = Result("failed", "", None, error.message, 0.0, permanent=isinstance(error, CannotStart))
+    async def _failed(self, error: Exception) -> None:
         try:
-            await self._report(result)
+            await self._report(failed(error))
         except InterlockError as again:
             self._say(f"its end could not be reported: {again.message}")
 

@@ -28,7 +28,7 @@ from interlock.core.tasks import claim, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import in_thread
-from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
+from interlock.errors import Conflict, InterlockError
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -37,7 +37,7 @@ from interlock.processes import ref
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner.context import ActiveRun
-from interlock.runner.executor import Job, Result
+from interlock.runner.executor import Job, Result, failed
 from interlock.runner.job import Permit, prepare
 from interlock.runner.member_session import MemberSession
 from interlock.runner.permissions import PermissionRequests
@@ -78,20 +78,18 @@ class TaskAttempt:
 
     async def carry_out(self) -> bool:
         """Run it to its end; True when its session is kept. Raises nothing but cancellation."""
-        failure: str | None = None
-        counts, permanent, kept = True, False, False
+        failure: Result | None = None
+        kept = False
         try:
             await self._rounds()
-        except InterlockError as error:
-            failure, permanent = error.message, isinstance(error, (CannotStart, InvalidRequest))
         except Exception as error:  # boundary: whatever goes wrong in here concerns this one run
-            failure = f"an error in Interlock itself: {type(error).__name__}: {error}"
+            failure = failed(error)
         except BaseException:
-            failure, counts = "stopped", False
+            failure = Result("cancelled", "", None, "stopped", 0.0)
             raise
         finally:
             with anyio.CancelScope(shield=True):
-                kept = await self._wind_up(failure, counts, permanent)
+                kept = await self._wind_up(failure)
         return kept
 
     async def cancel(self) -> None:
@@ -113,7 +111,7 @@ class TaskAttempt:
     def _stopped(self) -> bool:
         return self._halted or self._run.context.stop.hard
 
-    async def _wind_up(self, failure: str | None, counts: bool, permanent: bool) -> bool:
+    async def _wind_up(self, failure: Result | None) -> bool:
         """End the programs first, then settle the task if that has not been done, then end the session, unless it is
         kept for more."""
         run, session = self._run, self._session
@@ -129,11 +127,11 @@ class TaskAttempt:
             if self._checked_here is None or self._checked_here.state == "in-progress":
                 await self._kept(self._end_orphaned_check)
             if failure is not None:
-                run.say(f"this run failed: {failure}" if counts else failure)
+                waits = failure.status in completion.WAITS
+                said = completion.reason_of(failure) if waits else str(failure.detail)
+                run.say(f"this run failed: {said}" if failure.status == "failed" else said)
                 with suppress(Conflict):
-                    await self._kept(
-                        partial(completion.give_up, self._workspace, self._task, run.caller, failure, counts, permanent)
-                    )
+                    await self._kept(partial(completion.give_up, self._workspace, self._task, run.caller, failure))
             end = completion.end_task if keep else completion.end_session
             await self._kept(partial(end, self._workspace, run.caller))
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
@@ -326,10 +324,10 @@ class TaskAttempt:
         """Have written down how something ended, however long the ledger is away, unless we are ended meanwhile."""
         return await in_thread(verb, on_away=self._waits_for_ledger, repeatable=True)
 
-    def _waits_for_ledger(self, away: InterlockError) -> bool:
-        if away.message != self._away:
-            self._away = away.message
-            self._run.say(f"it waits for the ledger: {away.message}")
+    def _waits_for_ledger(self, away: Exception) -> bool:
+        if str(away) != self._away:
+            self._away = str(away)
+            self._run.say(f"it waits for the ledger: {away}")
         return not self._halted
 
     def _note_session(self) -> None:

@@ -10,6 +10,7 @@ report, too (decision 22; not for a shell task, whose command prints another too
 Without any, the end itself is the report: a program that ended well is finished, anything else is a failed attempt
 (decision 4). A provider that has nothing left (a usage limit, an overload, no network, an expired login; decision 20)
 is no one's fault and uses up no attempt: the task waits, reserved for the same member, whose session is then resumed.
+Nor does a machine that is short of space, memory, open files or processes: the task waits for whoever can have it then.
 An agent's program that could not start, and would not on another try, says nothing about the task either: another
 member gets it, where there is one that may have it.
 
@@ -49,7 +50,8 @@ SUMMARY_TAIL = 600
 FINDINGS_CHARS = 10_000
 AUTOMATIC = "automatic"
 """Marks a result that the worker wrote for an agent that reported nothing."""
-GIVEN_BACK = ("cancelled", "capacity")
+WAITS = ("capacity", "short")
+GIVEN_BACK = ("cancelled", *WAITS)
 """Ends that say nothing about the work: no attempt is used up, and what was put down may be an interim result."""
 
 REPORT_LINES = 40
@@ -69,6 +71,7 @@ _WORDS = {
     "timeout": "took longer than its time limit",
     "cancelled": "stopped",
     "capacity": "its provider has no capacity left",
+    "short": "this machine is short of something",
 }
 
 
@@ -160,13 +163,13 @@ def _settle_work(
         known = {"command": task.command, "exit_code": result.exit_code, "tree": tree}
         proof = row("exit_code", act.at, act.name, **known) if task.command is not None else None
         return finish.complete(act, task, summary=summary, verifier=verifier, proof=proof)
-    if result.status == "capacity":
-        _wait_for_capacity(act, task, _reason(result), result)
+    if result.status in WAITS:
+        _wait_for_capacity(act, task, result)
     elif result.permanent and _another_may(act, task):
-        _end_uncounted(act, task, _reason(result), NOT_STARTED)
+        _end_uncounted(act, task, reason_of(result), NOT_STARTED)
     else:
         counts = result.status not in GIVEN_BACK
-        finish.fail(act, task, _reason(result), counts=counts, output=tail or None, permanent=result.permanent)
+        finish.fail(act, task, reason_of(result), counts=counts, output=tail or None, permanent=result.permanent)
     return None
 
 
@@ -180,21 +183,20 @@ def _another_may(act: UnitOfWork, task: Task) -> bool:
     return any(one.status == "active" and one.agent not in (None, "shell") for one in others)
 
 
-def give_up(
-    workspace: Workspace, task: Task, caller: Principal, why: str, counts: bool, permanent: bool = False
-) -> None:
+def give_up(workspace: Workspace, task: Task, caller: Principal, result: Result) -> None:
     """End a run that cannot continue, for a reason of ours: its task goes back into the queue, or on to deadletter, at
-    once where it is `permanent`.
+    once where that is `permanent`.
 
     Raises:
         Conflict: it has been settled otherwise.
     """
+    counts, why = result.status not in GIVEN_BACK, str(result.detail)
     with workspace.act(caller) as act:
         current = find(act.rows, task.id)
         if task.state == "review":
             under = reviewers.under_review(act.rows, current)
             if under is not None and under.number == task.run:
-                review.no_verdict(act, current, why, counts=counts)
+                _no_verdict(act, current, result, why)
             return
         if current.run != task.run or current.owner != caller.name:
             return
@@ -203,8 +205,10 @@ def give_up(
                 return  # The agent's own process decides or, where that is gone, whoever runs the check again.
             evidence = {"command": current.verify, "exit_code": None, "passed": False, "tail": why}
             current = verify.verified(act, current, evidence, run=task.run)
-        if current.state == "in-progress":
-            finish.fail(act, current, why, counts=counts, permanent=permanent)
+        if current.state == "in-progress" and result.status in WAITS:
+            _wait_for_capacity(act, current, result)
+        elif current.state == "in-progress":
+            finish.fail(act, current, why, counts=counts, permanent=result.permanent)
 
 
 def end_session(workspace: Workspace, caller: Principal) -> None:
@@ -256,7 +260,7 @@ def _note_silence(act: UnitOfWork, task: Task) -> None:
         act.event("agent.idle_without_report", task.id, run=run.id, member=run.member)
 
 
-def _reason(result: Result) -> str:
+def reason_of(result: Result) -> str:
     """How the program ended, in a line."""
     if result.status == "failed" and result.detail and not result.permanent:
         return result.detail
@@ -331,25 +335,29 @@ def _settle_review(act: UnitOfWork, task: Task, number: int, result: Result) -> 
     run = reviewers.under_review(act.rows, task)
     if run is None or run.number != number:
         return  # It has been decided, or taken from the reviewer.
-    why = None if result.status == "ended" else _reason(result)
+    why = None if result.status == "ended" else reason_of(result)
     verdict = None if why is not None else read_verdict(result.output)
     if verdict is None:
-        review.no_verdict(act, task, why or "it ended without a verdict", counts=result.status not in GIVEN_BACK)
-        if result.status == "capacity":
-            when = _retry_at(act, task, result)
-            _note_capacity(act, task, why or "no capacity", when, result.login)
-            act.rows.tasks.update(task, not_before=when, updated_at=act.at)
-            act.topics.add("tasks")
+        _no_verdict(act, task, result, why or "it ended without a verdict")
     elif verdict[0]:
         finish.approve(act, task)
     else:
         finish.reject(act, task, verdict[1][:FINDINGS_CHARS], author_lives=review.author_lives(act, task))
 
 
-def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) -> None:
+def _no_verdict(act: UnitOfWork, task: Task, result: Result, why: str) -> None:
+    review.no_verdict(act, task, why, counts=result.status not in GIVEN_BACK)
+    if result.status in WAITS:
+        when = _retry_at(act, task, result)
+        _note_capacity(act, task, why, when, result.login)
+        act.rows.tasks.update(task, not_before=when, updated_at=act.at)
+        act.topics.add("tasks")
+
+
+def _wait_for_capacity(act: UnitOfWork, task: Task, result: Result) -> None:
     """End the run of `task` for want of capacity, and let the task wait. An expired login does not end by itself: a
     person is asked."""
-    when = _retry_at(act, task, result)
+    why, when = reason_of(result), _retry_at(act, task, result)
     _note_capacity(act, task, why, when, result.login)
     if result.login:
         answer.ask(
@@ -359,7 +367,9 @@ def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) ->
         end_run(act, task, NO_CAPACITY, why)
         return
     _end_uncounted(act, task, f"{why}; next try {moment(when)}", NO_CAPACITY)
-    act.rows.tasks.update(task, not_before=when, reserved=act.name, updated_at=act.at)
+    act.rows.tasks.update(task, not_before=when, updated_at=act.at)
+    if result.status == "capacity":
+        act.rows.tasks.update(task, reserved=act.name)
 
 
 def _end_uncounted(act: UnitOfWork, task: Task, why: str, outcome: str) -> None:

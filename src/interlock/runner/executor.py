@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
+from interlock.errors import CannotStart, InterlockError, InvalidRequest, NoCapacity, is_short
 from interlock.processes.ref import ProcessRef
 
 
@@ -57,11 +58,12 @@ class Result:
     `ended`: the program ended by itself, successfully. `failed`: with an error. `killed`: by a signal that was not
     ours. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left; `retry_at` is
     then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
-    person has to log in first. `permanent`: it could not start, and would not on another try. `spent`: of a run
-    elsewhere, what it used (see `usage.UsageMeter.told`); None where it does not say.
+    person has to log in first. `short`: its machine was short of space, memory, open files or processes. `permanent`:
+    it could not start, and would not on another try. `spent`: of a run elsewhere, what it used (see
+    `usage.UsageMeter.told`); None where it does not say.
     """
 
-    status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
+    status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity", "short"]
     output: str
     exit_code: int | None
     detail: str | None
@@ -70,6 +72,20 @@ class Result:
     login: bool = False
     permanent: bool = False
     spent: dict[str, float] | None = None
+
+
+def failed(error: Exception, seconds: float = 0.0) -> Result:
+    """How a run ended that `error` has ended after so many seconds."""
+    if isinstance(error, InterlockError):
+        detail = error.message
+    else:
+        detail = str(error) if is_short(error) else f"an error in Interlock itself: {type(error).__name__}: {error}"
+    if is_short(error):
+        return Result("short", "", None, detail, seconds)
+    if isinstance(error, NoCapacity):
+        retry_at, login = error.details.get("retry_at"), bool(error.details.get("login"))
+        return Result("capacity", "", None, detail, seconds, retry_at, login)
+    return Result("failed", "", None, detail, seconds, permanent=isinstance(error, (CannotStart, InvalidRequest)))
 
 
 def begun() -> None:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 
 from interlock.agents.session import Agent, AgentSession, Opening, Turn, Update, allowing, ignore
-from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
+from interlock.errors import AgentError, InvalidRequest, StorageError
 from interlock.processes import commands
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef
-from interlock.runner.executor import Execution, Job, Result, begun
+from interlock.runner.executor import Execution, Job, Result, begun, failed
 
 
 class AgentExecutor:
@@ -77,12 +77,8 @@ class AgentExecution:
                     resume=job.resume,
                 )
             )
-        except NoCapacity as error:
-            retry_at, login = error.details.get("retry_at"), bool(error.details.get("login"))
-            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at, login)
         except AgentError as error:
-            permanent = isinstance(error, CannotStart)
-            return Result("failed", "", None, error.message, time.monotonic() - began, permanent=permanent)
+            return failed(error, time.monotonic() - began)
         if self._stopped:  # while it was being opened
             await session.close()
             return Result("cancelled", "", None, None, time.monotonic() - began)
@@ -164,8 +160,7 @@ class ShellExecution(Execution):
             )
             identity = await program.start()
         except (InvalidRequest, AgentError, StorageError) as error:
-            permanent = isinstance(error, (InvalidRequest, CannotStart))
-            return Result("failed", "", None, error.message, 0.0, permanent=permanent)
+            return failed(error)
         try:
             on_start(identity)
             ending = await program.wait(job.time_limit, lambda line: on_update(Update("text", line)))

@@ -32,8 +32,9 @@ from interlock.errors import (
     GitFailed,
     InterlockError,
     LedgerBusy,
-    StorageError,
     WorktreeRefused,
+    is_short,
+    passes,
 )
 from interlock.gitwork import changes
 from interlock.gitwork.inventory import take
@@ -51,6 +52,8 @@ from interlock.runner.run_processes import verifier
 
 TRIES = 5
 """How often a merge starts over because the integration branch was moved meanwhile."""
+SHORT_PAUSE = 30.0
+"""Seconds before the next merge where this machine is short of what the last one needed."""
 
 here: set[str] = set()
 """The merges that this very process carries out now, as `tasks.merging` names them."""
@@ -150,7 +153,7 @@ class BranchMerge:
                     if await self._try():
                         return
                 except GitFailed as error:  # A git that was killed, or slow once, says nothing about the work.
-                    if attempt == TRIES:
+                    if attempt == TRIES or is_short(error):
                         raise
                     self._hear(Update("notice", f"merging again: {error.message}"))
             raise MergeFailure("failed", f"{self._found.integration} was moved by others again and again.")
@@ -159,10 +162,12 @@ class BranchMerge:
         except MergeFailure as error:
             await self._not_merged(error)
         except InterlockError as error:
-            if isinstance(error, StorageError) and error.away:
+            if passes(error):
                 raise  # It waits again.
             await self._not_merged(MergeFailure("failed", error.message))
         except Exception as error:  # boundary: tried again it would fail again, for ever
+            if is_short(error):
+                raise
             await self._not_merged(
                 MergeFailure("failed", f"An error in Interlock itself: {type(error).__name__}: {error}")
             )
@@ -433,7 +438,7 @@ class MergeQueue:
         except Exception as error:  # boundary: one task's merge must not end the others' work; it waits again
             hear(Update("notice", f"it could not be merged: {error}"))
             with scope:
-                await anyio.sleep(5.0)
+                await anyio.sleep(SHORT_PAUSE if is_short(error) else 5.0)
         finally:
             self._scope = None
             self._context.wake()

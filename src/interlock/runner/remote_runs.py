@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from interlock.clock import iso, seconds
@@ -38,6 +38,7 @@ from interlock.errors import (
     RunLimit,
     StaleRun,
     WorktreeRefused,
+    is_short,
 )
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.repository import HEADS
@@ -160,8 +161,10 @@ def offer(workspace: Workspace, name: str, process: str) -> WorkOffer | None:
     try:
         return _prepared(workspace, how, found, task, member, caller)
     except BaseException as error:
-        counts = isinstance(error, InterlockError)
-        completion.give_up(workspace, task, caller, f"it could not be given to {name}: {error}", counts)
+        status: Literal["failed", "cancelled", "short"] = "failed" if isinstance(error, InterlockError) else "cancelled"
+        status = "short" if is_short(error) else status
+        result = Result(status, "", None, f"it could not be given to {name}: {error}", 0.0)
+        completion.give_up(workspace, task, caller, result)
         completion.end_session(workspace, caller)
         raise
     finally:

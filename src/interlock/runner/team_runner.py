@@ -29,7 +29,7 @@ from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import AWAY_SECONDS, goes_on
 from interlock.core.workers import Waits
-from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerBusy, StorageError, WorkerNotFound
+from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerBusy, WorkerNotFound, passes
 from interlock.gitwork.isolation import Isolation, isolation_of
 from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
@@ -234,14 +234,14 @@ class TeamRunner:
                     away = None
             except LedgerBusy as error:
                 self._context.notice(error.message)
-            except (StorageError, CommitUnknown) as error:  # Who is at work goes on, and has its end written down then.
+            except Exception as error:  # Who is at work goes on, and has its end written down when that has passed.
                 told, since = away or ("", anyio.current_time())
                 over = anyio.current_time() - since > AWAY_SECONDS or (self.stop.soft and not self._occupied)
-                if over or (isinstance(error, StorageError) and not error.away):
+                if over or not (isinstance(error, CommitUnknown) or passes(error)):
                     raise
-                if error.message != told:
-                    self._context.notice(error.message)
-                away = error.message, since
+                if str(error) != told:
+                    self._context.notice(str(error))
+                away = str(error), since
             with anyio.move_on_after(pause):
                 await self._rouse.wait()
 

@@ -29,8 +29,16 @@ from interlock.core.tasks import finish
 from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.core.waiting import in_thread
-from interlock.errors import AgentError, GitFailed, InterlockError, InvalidRequest, StorageError, WorktreeRefused
+from interlock.core.waiting import AWAY_SECONDS, in_thread
+from interlock.errors import (
+    AgentError,
+    GitFailed,
+    InterlockError,
+    InvalidRequest,
+    StorageError,
+    WorktreeRefused,
+    is_short,
+)
 from interlock.gitwork.delivery import changed
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.staging import tree_of
@@ -141,8 +149,8 @@ async def run_check(
             stop_grace=stop_grace,
         )
         ending = await _run_to_its_own_end(program, timeout, stop_grace + ENDED_WITH_US, on_line, on_start)
-    except (AgentError, InvalidRequest, StorageError) as error:
-        return Evidence(command, None, False, 0.0, error.message, at, False, tree)
+    except (AgentError, InvalidRequest, StorageError, OSError) as error:
+        return Evidence(command, None, False, 0.0, str(error), at, False, tree)
     passed, timed_out = ending.stop == "end", ending.stop == "timeout"
     tail = plain(ending.output)[-TAIL_CHARS:]
     return Evidence(command, ending.exit_code, passed, round(ending.seconds, 3), tail, at, timed_out, tree)
@@ -158,9 +166,10 @@ async def _run_to_its_own_end(
     """Run it; once more, after `pause` seconds, where the system would not start it now or somebody else has ended it.
 
     That says nothing about the work. Mostly a whole run is being ended then, and this process with it before the pause
-    is over: whoever comes after finds a check without its process, instead of one that failed.
+    is over: whoever comes after finds a check without its process, instead of one that failed. A machine that is short
+    of something is waited for as a ledger that is away is.
     """
-    last = False
+    last, waits, since = False, False, anyio.current_time()
     while True:
         running = program()
         try:
@@ -169,12 +178,16 @@ async def _run_to_its_own_end(
             ending = await running.wait(timeout, on_line)
             if last or ending.stop == "end" or not ending.interrupted:
                 return ending
-        except AgentError as error:
-            if last or type(error) is not AgentError:
+            last = True
+        except (AgentError, StorageError, OSError) as error:
+            short = is_short(error) and anyio.current_time() - since < AWAY_SECONDS
+            if not short and (last or type(error) is not AgentError):
                 raise
+            if short and not waits:
+                on_line(f"[interlock: it waits, since this machine is short of something: {error}]")
+            last, waits = last or not short, short
         finally:
             await running.close()
-        last = True
         await anyio.sleep(pause)
 
 

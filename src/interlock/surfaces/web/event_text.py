@@ -313,7 +313,7 @@ SENTENCES: dict[str, Sentence] = {
     "limit.reached": _with("reached a limit of its {}: {} of {} ({})", "of", "spent", "limit", "measure"),
     "permission.answered": _with("{} was answered: {}", "tool", "answer"),
     "permission.asked": _with("asks to use {}: {}", "tool", "title"),
-    "run.capacity": _reason("its provider has no capacity left until {}", "retry_at"),
+    "run.capacity": _reason("no capacity is left until {}", "retry_at"),
     "run.waiting": _reason("its program waits for its provider until {}", "retry_at"),
     "run.parked": _reason("its program ended; the answer begins a new run"),
     "run.reminded": _with("{} ended its turn without a report, and was asked for one", "member"),
