@@ -532,6 +532,25 @@ def test_a_home_that_is_upgraded_or_fails_by_itself_ends_no_run(place: Place, re
         assert reaches(place, "one", "done").run == 1
 
 
+def test_a_worker_whose_disk_is_full_uses_up_no_attempt(
+    place: Place, repository: Repository, machine: Machine, disk: Path
+) -> None:
+    filler = disk / "filler"
+    fill = f"cat /dev/zero > {filler} 2> /dev/null; true"
+    stage(place, {"one": {"run": "echo made > made"}})
+    machine("there", home="disk")
+    reaches(place, "one", "done")
+
+    filled = place.team.create_task("Fill it", run=f"echo more > more; {fill}").id
+    until(lambda: any(run.outcome is not None for run in place.team.runs(filled)))
+    [run], task = place.team.runs(filled), place.team.task(filled)
+    assert (run.outcome, task.state, task.failures) == ("capacity", "ready", 0)
+    assert "No space left on device" in str(run.reason)
+    filler.unlink()
+    new = place.team.create_task("Go on", run="true").id
+    until(lambda: place.team.task(new).state == "done")
+
+
 def test_a_check_that_hangs_on_the_tree_before_the_work_holds_nothing_up(
     place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
