@@ -167,7 +167,7 @@ async def in_thread(
             locked += 1
             if locked == BUSY_TRIES:
                 raise
-        except Exception as error:
+        except Exception as error:  # boundary: raised again, unless it may pass
             over = anyio.current_time() - since > AWAY_SECONDS
             away = isinstance(error, StorageError) and error.away
             again = away or (repeatable and (isinstance(error, CommitUnknown) or is_short(error)))

@@ -234,7 +234,7 @@ class TeamRunner:
                     away = None
             except LedgerBusy as error:
                 self._context.notice(error.message)
-            except Exception as error:  # Who is at work goes on, and has its end written down when that has passed.
+            except Exception as error:  # boundary: raised again, unless it passes: who is at work goes on until then
                 told, since = away or ("", anyio.current_time())
                 over = anyio.current_time() - since > AWAY_SECONDS or (self.stop.soft and not self._occupied)
                 if over or not (isinstance(error, CommitUnknown) or passes(error)):
