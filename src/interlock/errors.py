@@ -339,7 +339,9 @@ def is_short(error: BaseException | None) -> bool:
         said = str(error.details.get("git") or "") if isinstance(error, GitFailed) else ""
         if (isinstance(error, OSError) and error.errno in _SHORT) or any(words in said for words in _SAID_BY_GIT):
             return True
-        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+        # Python has no number for these: it cannot begin a thread, or write into any directory for temporary files.
+        words = str(error) if isinstance(error, (RuntimeError, FileNotFoundError)) else ""
+        if isinstance(error, MemoryError) or "start new thread" in words or "usable temporary directory" in words:
             return True
         error = error.__cause__
     return False

@@ -15,7 +15,7 @@ from dataclasses import replace
 from interlock.agents.capacity import Limit, recognise
 from interlock.agents.profiles import AgentProfile
 from interlock.agents.session import Opening, Turn, Update
-from interlock.errors import AgentError, CannotStart, InvalidRequest, StorageError
+from interlock.errors import AgentError, CannotStart, InvalidRequest, StorageError, is_short
 from interlock.processes.program import Program, refusal
 from interlock.processes.ref import ProcessRef
 
@@ -71,6 +71,7 @@ class CommandSession:
 
         Raises:
             InvalidRequest: this session had its prompt, or is closed.
+            AgentError, StorageError, OSError: this machine is too short of something to start it now (`is_short`).
         """
         if self._program is not None or self._closed:
             raise InvalidRequest("A session of a command takes one prompt: open a new one for the next.")
@@ -88,6 +89,8 @@ class CommandSession:
         try:
             identity = await program.start()
         except (AgentError, StorageError) as error:
+            if is_short(error):
+                raise
             return Turn("failed", detail=error.message)
         try:
             opening.on_start(identity)

@@ -27,8 +27,8 @@ AWAY_SECONDS = 3600.0
 LOOK_AGAIN = 1.0
 """Seconds between two tries then."""
 goes_on = ContextVar[Callable[[], bool]]("goes_on", default=lambda: False)
-"""Whether whoever runs this waits for such a ledger at all: a runner does until it is told to end everything, and
-nobody else, since a person at a terminal wants to know at once."""
+"""Whether whoever runs this waits for such a ledger, or a machine that is short of something, at all: a runner or
+worker does until it is told to end everything, and nobody else, since a person at a terminal wants to know at once."""
 
 T = TypeVar("T")
 

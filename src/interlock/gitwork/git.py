@@ -11,7 +11,6 @@ configuration does name some, a supervisor stands above the git, and a daemon th
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 
 from interlock.errors import GitFailed, is_short
 from interlock.gitwork import configured
-from interlock.processes import supervised, table
+from interlock.processes import room, supervised, table
 from interlock.processes.ancestry import RUN_TOKEN
 
 ALWAYS = (
@@ -62,8 +61,6 @@ READS = (
 )
 """What changes nothing as it is called here, so that it may run again where it took too long: a disk is slow once."""
 FAILED_TO_WRITE = re.compile("writ|append|creat", re.IGNORECASE)
-NO_ROOM = 1 << 20
-"""Bytes: on a disk with less, it was the disk."""
 LOOKS = 3
 """How often it runs."""
 
@@ -151,13 +148,12 @@ class Git:
 
     def _full_disk(self, said: str) -> str:
         """That a disk is full, where git kept it to itself: of a lock that cannot be written it says no more."""
-        why = os.strerror(errno.ENOSPC)
-        if FAILED_TO_WRITE.search(said) is None or why in said:
+        if FAILED_TO_WRITE.search(said) is None or room.FULL in said:
             return ""
         with suppress(GitFailed, OSError, subprocess.TimeoutExpired):
             own = self._run(("rev-parse", "--path-format=absolute", "--git-common-dir"), None, None).out.strip()
-            if min(shutil.disk_usage(place).free for place in (self.directory, own)) < NO_ROOM:
-                return f" ({why})"
+            if room.free(self.directory, own) < room.NO_ROOM:
+                return f" ({room.FULL})"
         return ""
 
     def _run(self, words: Sequence[str], stdin: str | None, variables: Mapping[str, str] | None) -> GitOutput:

@@ -20,6 +20,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -295,11 +296,13 @@ class Program:
         Raises:
             AgentError: it cannot be started; the message says what to check.
             StorageError: the log file cannot be opened.
+            OSError: there is no pipe to be had, or no file for its input.
         """
         self._output = self._output_of()
-        self._pipe, write_end = os.pipe()
-        os.set_blocking(self._pipe, False)
+        write_end = -1
         try:
+            self._pipe, write_end = os.pipe()
+            os.set_blocking(self._pipe, False)
             with standard_input(self._stdin) as stdin:
                 self._child = Child(
                     self.argv,
@@ -314,7 +317,8 @@ class Program:
             self._put_away()
             raise
         finally:
-            os.close(write_end)
+            if write_end >= 0:
+                os.close(write_end)
         try:
             await self._child.begun()
         except BaseException:
@@ -412,6 +416,13 @@ class Program:
         return ProgramEnd(stop, code, output.text, time.monotonic() - child.started, detail, child.left)
 
 
+def _in_memory() -> IO[bytes]:
+    """A file that needs no disk, where the system has such files."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("input"), "w+b")
+    return tempfile.TemporaryFile()  # type: ignore[return-value, unused-ignore]
+
+
 @contextmanager
 def standard_input(text: str | None) -> Iterator[IO[bytes]]:
     """Standard input with `text`. A file, not a pipe: a program that does not read it can never make us wait."""
@@ -419,7 +430,7 @@ def standard_input(text: str | None) -> Iterator[IO[bytes]]:
         with open(os.devnull, "rb") as nothing:
             yield nothing
         return
-    with tempfile.TemporaryFile() as file:
+    with _in_memory() as file:
         file.write(text.encode("utf-8", "surrogateescape"))
         file.seek(0)
         yield file

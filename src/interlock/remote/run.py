@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from interlock.agents.session import Permission, Update
 from interlock.app.team import Team
+from interlock.core.waiting import goes_on
 from interlock.errors import (
     AnswerLost,
     CommitUnknown,
@@ -90,6 +91,7 @@ class OfferedRun:
         """Work until the home says that the run has ended, or is lost. Raises nothing but cancellation."""
         offer = self.offer
         place: Checkout | None = None
+        goes_on.set(lambda: not (self.lost or self.stopped))
         try:
             place = await anyio.to_thread.run_sync(Checkout, self._root, offer)
             with self._scope:

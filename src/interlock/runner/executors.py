@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from interlock.agents.session import Agent, AgentSession, Opening, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, InvalidRequest, StorageError
-from interlock.processes import commands
+from interlock.processes import commands, room
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef
 from interlock.runner.executor import Execution, Job, Result, begun, failed
@@ -83,7 +84,7 @@ class AgentExecution:
             await session.close()
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_prompt()
-        return _turn_result(await session.prompt(job.prompt, on_update), began)
+        return _unless_full(_turn_result(await session.prompt(job.prompt, on_update), began), job.workdir)
 
     async def again(
         self,
@@ -96,7 +97,7 @@ class AgentExecution:
         if self._session is None or not self.lasting:
             return None
         on_prompt()
-        return _turn_result(await self._session.prompt(text, on_update, log), began)
+        return _unless_full(_turn_result(await self._session.prompt(text, on_update, log), began), self._job.workdir)
 
     async def interrupt(self) -> None:
         if self._session is not None:
@@ -115,6 +116,13 @@ class AgentExecution:
 def _turn_result(turn: Turn, began: float) -> Result:
     status = "ended" if turn.stop == "end" else turn.stop
     return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began, turn.retry_at, turn.login)
+
+
+def _unless_full(result: Result, workdir: str) -> Result:
+    """The same, or that its disk was full where it failed for that."""
+    if result.status not in ("failed", "killed") or not room.lacked(f"{result.output} {result.detail or ''}", workdir):
+        return result
+    return replace(result, status="short", detail=room.FULL)
 
 
 class ShellExecutor:
@@ -167,7 +175,8 @@ class ShellExecution(Execution):
         finally:
             await program.close()
         status = "ended" if ending.stop == "end" else ending.stop
-        return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)
+        result = Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)
+        return _unless_full(result, job.workdir)
 
     async def cancel(self) -> None:
         self._cancelled = True

@@ -29,7 +29,7 @@ from interlock.core.tasks import finish
 from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.core.waiting import AWAY_SECONDS, in_thread
+from interlock.core.waiting import AWAY_SECONDS, goes_on, in_thread
 from interlock.errors import (
     AgentError,
     GitFailed,
@@ -50,7 +50,7 @@ from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.text import plain
 from interlock.plan.detecting import checkout_of, elsewhere
-from interlock.processes import commands
+from interlock.processes import commands, room
 from interlock.processes.ancestry import RUN_TOKEN
 from interlock.processes.program import Program, ProgramEnd
 from interlock.processes.ref import ProcessRef, token_of
@@ -148,7 +148,7 @@ async def run_check(
             output_bytes=output_bytes,
             stop_grace=stop_grace,
         )
-        ending = await _run_to_its_own_end(program, timeout, stop_grace + ENDED_WITH_US, on_line, on_start)
+        ending = await _run_to_its_own_end(program, workdir, timeout, stop_grace + ENDED_WITH_US, on_line, on_start)
     except (AgentError, InvalidRequest, StorageError, OSError) as error:
         return Evidence(command, None, False, 0.0, str(error), at, False, tree)
     passed, timed_out = ending.stop == "end", ending.stop == "timeout"
@@ -158,6 +158,7 @@ async def run_check(
 
 async def _run_to_its_own_end(
     program: Callable[[], Program],
+    workdir: str,
     timeout: float,
     pause: float,
     on_line: Callable[[str], None],
@@ -167,27 +168,28 @@ async def _run_to_its_own_end(
 
     That says nothing about the work. Mostly a whole run is being ended then, and this process with it before the pause
     is over: whoever comes after finds a check without its process, instead of one that failed. A machine that is short
-    of something is waited for as a ledger that is away is.
+    of something, also where the program itself says so, is waited for as a ledger that is away is.
     """
     last, waits, since = False, False, anyio.current_time()
     while True:
-        running = program()
+        running, over = program(), anyio.current_time() - since > AWAY_SECONDS or not goes_on.get()()
         try:
             identity = await running.start()
             on_start(identity)
             ending = await running.wait(timeout, on_line)
-            if last or ending.stop == "end" or not ending.interrupted:
+            failed = ending.stop in ("failed", "killed")
+            short = room.FULL if failed and room.lacked(ending.output, workdir) else ""
+            if (over or not short) and (last or ending.stop == "end" or not ending.interrupted):
                 return ending
-            last = True
         except (AgentError, StorageError, OSError) as error:
-            short = is_short(error) and anyio.current_time() - since < AWAY_SECONDS
-            if not short and (last or type(error) is not AgentError):
+            short = str(error) if is_short(error) else ""
+            if (over or not short) and (last or type(error) is not AgentError):
                 raise
-            if short and not waits:
-                on_line(f"[interlock: it waits, since this machine is short of something: {error}]")
-            last, waits = last or not short, short
         finally:
             await running.close()
+        if short and not waits:
+            on_line(f"[interlock: it waits, since this machine is short of something: {short}]")
+        last, waits = last or over or not short, bool(short)
         await anyio.sleep(pause)
 
 

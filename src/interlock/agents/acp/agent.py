@@ -139,7 +139,11 @@ class AcpAgent:
             printed = Output(log=opening.log, secrets=opening.secrets, limit=ERRORS_KEPT)
         except StorageError as error:
             raise AgentError(error.message, agent=self.name) from error
-        (its_in, to_it), (from_it, its_out), (errors, its_errors) = [os.pipe() for _ in range(3)]
+        try:
+            (its_in, to_it), (from_it, its_out), (errors, its_errors) = _pipes(3)
+        except OSError:
+            printed.close()
+            raise
         try:
             child = Child(
                 argv,
@@ -276,6 +280,20 @@ class AcpAgent:
         return AgentError(
             f"{self.name} {what[:500]}.{said} Try it by hand, or `interlock agents check {self.name}`.", agent=self.name
         )
+
+
+def _pipes(count: int) -> list[tuple[int, int]]:
+    """So many pipes, or none: what was left open of too many would keep them too many."""
+    made: list[tuple[int, int]] = []
+    try:
+        for _ in range(count):
+            made.append(os.pipe())
+    except OSError:
+        for ends in made:
+            for end in ends:
+                os.close(end)
+        raise
+    return made
 
 
 class _Abilities:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import anyio
 
 from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, ignore, refuse
-from interlock.errors import AgentError, NoCapacity, StorageError
+from interlock.errors import AgentError, NoCapacity, StorageError, is_short
 from interlock.processes.groups import nested
 from interlock.processes.output import Output
 from interlock.workflow.agents.assignment import Assignment, Report
@@ -238,7 +238,11 @@ class Subagent:
             return Attempt(turn, seconds, gone or turn.stop == "killed")
         except NoCapacity as error:
             return Attempt(Turn("capacity", detail=error.message, retry_at=error.details.get("retry_at")))
-        except AgentError as error:
+        except (AgentError, StorageError, OSError) as error:
+            if is_short(error):
+                return Attempt(Turn("capacity", detail=str(error)))
+            if not isinstance(error, AgentError):
+                raise
             return Attempt(Turn("failed", detail=error.message))
         finally:
             self._watch = None
