@@ -339,6 +339,37 @@ print(json.dumps(seen), flush=True)
     assert home.doctor().healthy
 
 
+READ_WHILE_RECOVERED = """
+import sys, threading
+import interlock
+
+ledger = interlock.connect(sys.argv[1]).team("alpha")._workspace.ledger
+over = threading.Event()
+
+def read():
+    while not over.is_set():
+        with ledger.snapshot() as rows:
+            rows.events.since(0)
+
+readers = [threading.Thread(target=read) for _ in range(3)]
+for reader in readers:
+    reader.start()
+for _ in range(1000):
+    with ledger._mutex:
+        ledger._recover()
+over.set()
+for reader in readers:
+    reader.join()
+"""
+
+
+@pytest.mark.long
+def test_a_ledger_that_is_recovered_takes_no_reader_its_connection(team: Team, home: Home) -> None:
+    home.close()
+    done = subprocess.run([sys.executable, "-c", READ_WHILE_RECOVERED, home.path], timeout=120, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_an_unknown_outcome_is_not_offered_to_be_tried_again_over_http() -> None:
     from interlock.errors import CommitUnknown
 

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
-from interlock.core import waiting
 from interlock.core.waiting import in_thread
 from interlock.errors import CommitUnknown, InterlockError, StorageError
+from interlock.storage import away as patience
 from tests.behaviours.driving import SHELL, Place, Runner, running
 from tests.behaviours.repository import Repository
 from tests.postgres import Breakable
@@ -117,15 +117,15 @@ def outcome(verb: Callable[[], str], **how: Any) -> str:
 def test_a_result_is_kept_until_the_ledger_is_back(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(patience, "LOOK_AGAIN", 0.0)
     away, unknown = StorageError("away", away=True), CommitUnknown("unknown")
     assert outcome(Away(away)) == "away", "only a runner waits"
-    told = waiting.goes_on.set(lambda: True)
-    request.addfinalizer(lambda: waiting.goes_on.reset(told))
+    told = patience.goes_on.set(lambda: True)
+    request.addfinalizer(lambda: patience.goes_on.reset(told))
     assert outcome(Away(away, away)) == "done"
     assert outcome(Away(away), on_away=lambda error: False) == "away"
     assert outcome(Away(unknown)) == "unknown", "it may have been done"
     assert outcome(Away(unknown, away), repeatable=True) == "done"
     assert outcome(Away(StorageError("refused"))) == "refused", "what does not pass is said at once"
-    monkeypatch.setattr(waiting, "AWAY_SECONDS", -1.0)
+    monkeypatch.setattr(patience, "AWAY_SECONDS", -1.0)
     assert outcome(Away(away)) == "away"

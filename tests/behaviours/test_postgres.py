@@ -43,6 +43,7 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.model.run import Run
+from interlock.storage import away
 from interlock.storage.postgres import catalog, ledger, schema
 from interlock.storage.postgres import server as postgres_server
 from interlock.storage.sql import VERSION
@@ -209,6 +210,29 @@ def test_a_commit_whose_fate_nobody_can_tell_is_said_to_be_unknown(tmp_path: Pat
             team.create_task("Write it")
         wire.refuse, server.patience = 0, patience
         assert len(team.tasks()) == 1
+
+
+def test_a_runner_waits_until_somebody_can_tell(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"INTERLOCK_LEDGER": wire.url, "INTERLOCK_LEDGER_SCHEMA": schema_of(tmp_path)}
+    looks: list[int] = []
+
+    def waits() -> bool:
+        looks.append(1)
+        wire.refuse = 0 if len(looks) == 3 else inf
+        return True
+
+    monkeypatch.setattr(away, "LOOK_AGAIN", 0.01)
+    with interlock.connect(str(tmp_path / "home"), environment=settings) as home:
+        team = home.create_team("alpha")
+        server = home._catalog._server  # type: ignore[attr-defined]
+        monkeypatch.setattr(server, "patience", 0.3)
+        wire.lose_after, wire.refuse = b"COMMIT", inf
+        told = away.goes_on.set(waits)
+        try:
+            assert team.create_task("Write it").subject == "Write it"
+        finally:
+            away.goes_on.reset(told)
+        assert len(looks) == 3 and len(team.tasks()) == 1
 
 
 def test_a_server_that_was_restarted_is_reached_again(

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.session import Update
-from interlock.core.waiting import goes_on
 from interlock.errors import AgentError, CannotStart, GitFailed, NoCapacity, StorageError, is_short
 from interlock.processes import room
 from interlock.runner import completion, merge_queue, verify
 from interlock.runner.executor import failed
+from interlock.storage.away import goes_on
 from tests.behaviours.driving import ROOT, SHELL, Place
 from tests.behaviours.repository import Repository
 from tests.waiting import until
@@ -23,7 +23,7 @@ from tests.waiting import until
 CHECK = """
 import os, resource, threading
 import anyio
-from interlock.core.waiting import goes_on
+from interlock.storage.away import goes_on
 from interlock.runner import verify
 
 verify.ENDED_WITH_US = 0.1
@@ -107,7 +107,7 @@ def test_a_full_disk_under_the_repository_fails_no_task_and_no_merge(tmp_path: P
     run = f"echo made > made; {fill}; echo full; while [ ! -e {go} ]; do sleep 0.05; done"
     place.stage({"one": {"run": run}}, {"ada": SHELL, "bob": SHELL}, workdir=str(place.work), isolation="worktree")
     assert place.drive(on_update=hear) == "finished", heard
-    assert any("this machine is short of something" in text for text in heard), heard
+    assert any("could not go on" in text for text in heard), heard
     place.team.create_task("Fill it once more", run=f"echo more > more; {fill}; true")
     assert place.drive(on_update=hear) == "finished", heard
     assert any("it could not be merged" in text for text in heard), heard
@@ -131,7 +131,7 @@ def test_a_runner_that_may_open_no_more_files_uses_up_no_attempt(tmp_path: Path)
         before = resource.prlimit(runner.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(runner.pid, resource.RLIMIT_NOFILE, (0, before[1]))
         new = place.team.create_task("Something new", run="true").id
-        assert runner.hears("this machine is short of something: .*Too many open files")
+        assert runner.hears("could not go on: .*Too many open files")
         resource.prlimit(runner.pid, resource.RLIMIT_NOFILE, before)
         go.touch()
         until(lambda: place.task("one").state == "done")

@@ -138,8 +138,8 @@ class UnitOfWork:
     """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
 
     __slots__ = (
-        "_settings", "at", "clock", "face", "head", "home", "member", "name", "origin", "process", "program", "role",
-        "rows", "run", "session", "topics", "warnings",
+        "_settings", "after_commit", "at", "clock", "face", "head", "home", "member", "name", "origin", "process",
+        "program", "role", "rows", "run", "session", "topics", "warnings",
     )  # fmt: skip
 
     def __init__(self, rows: Rows, caller: Principal, settings: Settings, clock: Clock) -> None:
@@ -155,6 +155,8 @@ class UnitOfWork:
         self.head = 0
         self.topics: set[str] = set()
         self.warnings: list[str] = []
+        self.after_commit: list[Callable[[], object]] = []
+        """What is to be done in memory once it is durable."""
         self._settings: Settings | None = None
         self.member: ActingMember | None = None
         self.name = caller.name
@@ -408,6 +410,8 @@ class Workspace:
             raise
         if keyed is not None and kept:
             keyed.kept(self)
+        for follow in act.after_commit:
+            follow()
         # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
         act.warnings = self._mirrored(head, written) if mirrored else []
         if act.topics:

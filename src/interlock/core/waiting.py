@@ -13,22 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Generic, NamedTuple, TypeVar
 
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import CommitUnknown, LedgerBusy, StorageError, is_short
+from interlock.storage import away
 from interlock.wakeup.notifier import Waiter, woken
 
 BUSY_TRIES = 30
 """How often a verb is offered to a ledger that stays locked; each time waits for `busy_timeout`."""
-AWAY_SECONDS = 3600.0
-"""For how long a ledger that is away is waited for: its server is upgraded, its machine restarted, a disk cleared."""
-LOOK_AGAIN = 1.0
-"""Seconds between two tries then."""
-goes_on = ContextVar[Callable[[], bool]]("goes_on", default=lambda: False)
-"""Whether whoever runs this waits for such a ledger, or a machine that is short of something, at all: a runner or
-worker does until it is told to end everything, and nobody else, since a person at a terminal wants to know at once."""
 
 T = TypeVar("T")
 
@@ -168,9 +161,10 @@ async def in_thread(
             if locked == BUSY_TRIES:
                 raise
         except Exception as error:  # boundary: raised again, unless it may pass
-            over = anyio.current_time() - since > AWAY_SECONDS
-            away = isinstance(error, StorageError) and error.away
-            again = away or (repeatable and (isinstance(error, CommitUnknown) or is_short(error)))
-            if over or not again or not on_away(error) or not goes_on.get()():
+            over = anyio.current_time() - since > away.AWAY_SECONDS
+            again = (isinstance(error, StorageError) and error.away) or (
+                repeatable and (isinstance(error, CommitUnknown) or is_short(error))
+            )
+            if over or not again or not on_away(error) or not away.goes_on.get()():
                 raise
-            await anyio.sleep(LOOK_AGAIN)
+            await anyio.sleep(away.LOOK_AGAIN)

@@ -13,7 +13,6 @@ import anyio.to_thread
 
 from interlock.agents.session import Permission, Update
 from interlock.app.team import Team
-from interlock.core.waiting import goes_on
 from interlock.errors import (
     AnswerLost,
     CommitUnknown,
@@ -38,6 +37,7 @@ from interlock.runner.permissions import judge, pick
 from interlock.runner.run_processes import session_token
 from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import BASELINE_SECONDS, Evidence, run_check
+from interlock.storage.away import goes_on
 
 Value = TypeVar("Value")
 REFUSALS = (Conflict, NotFound, Forbidden)
@@ -228,13 +228,16 @@ class OfferedRun:
 
     async def _patiently(self, verb: Callable[[], Value]) -> Value:
         """The answer of the home, which is asked again while it cannot be reached, or is busy."""
+        away = ""
         while True:
             try:
                 return await anyio.to_thread.run_sync(verb)
             except UNREACHED as error:
                 if self.stopped:
                     raise
-                self._say(f"asking again: {error}")
+                if str(error) != away:
+                    away = str(error)
+                    self._say(f"asking again: {away}")
             await anyio.sleep(PAUSE)
 
     def _job(self, place: Checkout, needed: tuple[str, ...]) -> Job:

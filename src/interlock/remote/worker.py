@@ -110,7 +110,7 @@ class RemoteWorker:
         )
 
     async def _turns(self, group: TaskGroup, worker: WorkerRecord) -> tuple[WorkerRecord, str]:
-        signed_on = True
+        signed_on, away = True, ""
         while True:
             try:
                 if not signed_on:
@@ -118,10 +118,13 @@ class RemoteWorker:
                 await self._beat(worker)
                 if self._heard.work and self._free and time.monotonic() >= self._asks_from:
                     await self._take(group, worker)
+                away = ""
             except WorkerNotFound:
                 signed_on = False
             except (*UNREACHED, InternalError) as error:  # A defect of the home ends none of the runs here.
-                self._hear(Update("notice", f"the home does not answer: {error}"))
+                if str(error) != away:
+                    away = str(error)
+                    self._hear(Update("notice", f"the home does not answer: {away}"))
             if self._stop.hard:
                 for run in self._runs.values():
                     await run.stop()

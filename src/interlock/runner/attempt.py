@@ -161,7 +161,7 @@ class TaskAttempt:
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
             self.unfit = result.detail if result.permanent else None
-            await in_thread(partial(self._write_usage, closes=True), on_away=self._waits_for_ledger)
+            await self._kept(partial(self._write_usage, closes=True))
 
             def settled(result: Result = result) -> Task | None:
                 tree = tree_of(run.workdir) if task.command is not None and result.status == "ended" else None
@@ -292,7 +292,7 @@ class TaskAttempt:
             return run is not None and excess(rows, self._task, run, self._workspace.settings(rows), now) is not None
 
     def _write_usage(self, closes: bool = False) -> None:
-        if not self._run.meter.spent and not (closes and self._run.member.agent != "shell"):
+        if not self._run.meter.unwritten and not (closes and self._run.member.agent != "shell"):
             return
         with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)

@@ -10,7 +10,8 @@ report, too (decision 22; not for a shell task, whose command prints another too
 Without any, the end itself is the report: a program that ended well is finished, anything else is a failed attempt
 (decision 4). A provider that has nothing left (a usage limit, an overload, no network, an expired login; decision 20)
 is no one's fault and uses up no attempt: the task waits, reserved for the same member, whose session is then resumed.
-Nor does a machine that is short of space, memory, open files or processes: the task waits for whoever can have it then.
+Nor does a machine that is short of space, memory, open files or processes, nor a ledger that cannot be used: the task
+waits for whoever can have it then.
 An agent's program that could not start, and would not on another try, says nothing about the task either: another
 member gets it, where there is one that may have it.
 
@@ -71,7 +72,7 @@ _WORDS = {
     "timeout": "took longer than its time limit",
     "cancelled": "stopped",
     "capacity": "its provider has no capacity left",
-    "short": "this machine is short of something",
+    "short": "could not go on",
 }
 
 

@@ -14,7 +14,16 @@ from typing import Literal, Protocol
 
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
-from interlock.errors import CannotStart, InterlockError, InvalidRequest, NoCapacity, is_short
+from interlock.errors import (
+    CannotStart,
+    CommitUnknown,
+    InterlockError,
+    InvalidRequest,
+    LedgerBusy,
+    NoCapacity,
+    is_short,
+    passes,
+)
 from interlock.processes.ref import ProcessRef
 
 
@@ -58,9 +67,9 @@ class Result:
     `ended`: the program ended by itself, successfully. `failed`: with an error. `killed`: by a signal that was not
     ours. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left; `retry_at` is
     then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
-    person has to log in first. `short`: its machine was short of space, memory, open files or processes. `permanent`:
-    it could not start, and would not on another try. `spent`: of a run elsewhere, what it used (see
-    `usage.UsageMeter.told`); None where it does not say.
+    person has to log in first. `short`: its machine was short of space, memory, open files or processes, or the ledger
+    could not be used. `permanent`: it could not start, and would not on another try. `spent`: of a run elsewhere, what
+    it used (see `usage.UsageMeter.told`); None where it does not say.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity", "short"]
@@ -80,7 +89,7 @@ def failed(error: Exception, seconds: float = 0.0) -> Result:
         detail = error.message
     else:
         detail = str(error) if is_short(error) else f"an error in Interlock itself: {type(error).__name__}: {error}"
-    if is_short(error):
+    if passes(error) or isinstance(error, (CommitUnknown, LedgerBusy)):
         return Result("short", "", None, detail, seconds)
     if isinstance(error, NoCapacity):
         retry_at, login = error.details.get("retry_at"), bool(error.details.get("login"))

@@ -282,7 +282,7 @@ class IdleMail:
             run = act.rows.runs.get("", number)
             assert run is not None
             act.rows.runs.update(run, ended_at=act.at)
-            spent, _ = meter.add(act, run, closes=True)
+            spent = meter.add(act, run, closes=True)
             act.event(
                 "session.prompted", member=self._member.name, session=act.session, ids=[one.id for one in mail],
                 stop=result.status, detail=result.detail, **spent,

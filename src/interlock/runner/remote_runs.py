@@ -128,10 +128,11 @@ def _is_over(workspace: Workspace, run: Run, told: Mapping[str, float]) -> bool:
     """Write down what a run has used in its turn so far; whether that is more than it may."""
     if not any(told.get(name) for name in COUNTED):
         return False
-    if UsageMeter.of(run, told).spent:
+    meter = UsageMeter.of(told)
+    if meter.lacking(run):
         with workspace.act(Principal(SYSTEM)) as act:
             run = _of_session(act.rows, run.task_id, run.session)
-            UsageMeter.of(run, told).write(act, run.task_id, run)
+            meter.write(act, run.task_id, run)
     with workspace.ledger.snapshot() as rows:
         task, now = find(rows, run.task_id), iso(workspace.clock.now())
         return task.state == "in-progress" and excess(rows, task, run, workspace.settings(rows), now) is not None
@@ -378,7 +379,7 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     if result.spent is not None:
         with workspace.act(Principal(SYSTEM)) as act:
             run = _of_session(act.rows, task_id, session)
-            UsageMeter.of(run, result.spent).write(act, task_id, run, closes=True)
+            UsageMeter.of(result.spent).write(act, task_id, run, closes=True)
     with workspace.act(caller) as act:
         task = find(act.rows, task_id)
         if _verifies(task, run):

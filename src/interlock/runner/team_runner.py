@@ -27,7 +27,6 @@ from interlock.core import workers
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.core.waiting import AWAY_SECONDS, goes_on
 from interlock.core.workers import Waits
 from interlock.errors import AgentError, CommitUnknown, InterlockError, LedgerBusy, WorkerNotFound, passes
 from interlock.gitwork.isolation import Isolation, isolation_of
@@ -50,6 +49,7 @@ from interlock.runner.scheduler import RecoveryWorker, Remains, Scheduler
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
 from interlock.settings import Settings
+from interlock.storage.away import AWAY_SECONDS, goes_on
 from interlock.storage.ledger import Rows
 from interlock.wakeup.notifier import woken
 

@@ -30,10 +30,13 @@ UNMETERED = "unmetered"
 
 
 class UsageMeter:
-    """What one run has spent since it was last written down."""
+    """What one run has spent, all of it since it is metered: written down twice, or told twice, it counts once."""
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
+        self._written: dict[str, float] = {}
+        self._before: dict[str, float] | None = None
+        """What the row of the run held then; None while that was not looked at."""
         self._waits: list[Mapping[str, Any]] = []
         self._turns_told = self._tokens_told = False
         self.unmetered = 0
@@ -42,24 +45,23 @@ class UsageMeter:
         """How many others were cut off: of their last request nothing was told."""
 
     @classmethod
-    def of(cls, run: Run, told: Mapping[str, float]) -> UsageMeter:
-        """What a meter on another machine has `told` of the run that is not written down yet."""
+    def of(cls, told: Mapping[str, float]) -> UsageMeter:
+        """What a meter on another machine has `told`."""
         meter = cls()
-        more = {name: round(told.get(name, 0) - (getattr(run, name) or 0), 6) for name in COUNTED}
-        meter.hear(Update("usage", "", more))
+        meter._before = {}
+        meter.hear(Update("usage", "", dict(told)))
         unmetered = told.get(UNMETERED, 1)
         meter.unmetered = int(unmetered) if 0 <= unmetered < 1e9 else 1
         return meter
 
     def told(self) -> dict[str, float]:
-        """What this meter, of which nothing is written down here, has counted of the whole run: told twice it counts
-        once. `unmetered`: of how many prompts something is unknown."""
+        """All of it, for a meter elsewhere. `unmetered`: of how many prompts something is unknown."""
         return {**self._spent, UNMETERED: self.unmetered + self._cut_off}
 
     @property
-    def spent(self) -> bool:
+    def unwritten(self) -> bool:
         """Whether there is anything to write down."""
-        return bool(self._spent or self._waits)
+        return bool(self._waits) or self._spent != self._written
 
     def hear(self, update: Update) -> None:
         """Something the agent told; only `usage` counts, and that its program waits for its provider."""
@@ -83,29 +85,36 @@ class UsageMeter:
         self._turns_told = self._tokens_told = False
 
     def write(self, act: UnitOfWork, task_id: str, run: Run, *, closes: bool = False) -> None:
-        """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
-        waits, self._waits = self._waits, []
+        """Write down what the row of the run lacks of it, if anything; `closes`: no turn is under way."""
+        waits = list(self._waits)
         for one in waits:
             until = iso(float(one["retry_at"])) if one["retry_at"] else None
             act.event("run.waiting", task_id, run=run.id, reason=one["reason"], retry_at=until)
-        spent, changed = self.add(act, run, closes=closes)
-        if changed:
+        act.after_commit.append(lambda: self._waits.__delitem__(slice(len(waits))))
+        spent = self.add(act, run, closes=closes)
+        if spent:
             act.event("run.spent", task_id, run=run.id, **spent)
 
-    def add(self, act: UnitOfWork, run: Run, *, closes: bool) -> tuple[dict[str, float], bool]:
-        """The same without a word in the history; what was added, and whether that is anything."""
-        spent, self._spent = self._spent, {}
-        unknown = self.unmetered + self._cut_off
+    def add(self, act: UnitOfWork, run: Run, *, closes: bool) -> dict[str, float]:
+        """The same without a word in the history; what was added."""
+        whole, unknown = dict(self._spent), self.unmetered + self._cut_off
+        more = self.lacking(run)
         if closes and run.unmetered != unknown:
             act.rows.runs.update(run, unmetered=unknown)
-        changes: dict[str, Any] = {
-            name: getattr(run, name) + int(spent[name]) for name in COUNTED[:3] if spent.get(name)
-        }
-        if spent.get("cost_usd"):
-            changes["cost_usd"] = round((run.cost_usd or 0.0) + spent["cost_usd"], 6)
-        if changes:
-            act.rows.runs.update(run, **changes)
-        return spent, bool(changes)
+        if more:
+            act.rows.runs.update(run, **{name: round((getattr(run, name) or 0) + by, 6) for name, by in more.items()})
+        act.after_commit.append(lambda: setattr(self, "_written", whole))
+        return more
+
+    def lacking(self, run: Run) -> dict[str, float]:
+        """What the row of the run lacks of it."""
+        kept: dict[str, float] = {name: getattr(run, name) or 0 for name in COUNTED}
+        self._before = kept if self._before is None else self._before
+        more: dict[str, float] = {}
+        for name, spent in dict(self._spent).items():
+            lacks = self._before.get(name, 0) + spent - kept[name]
+            more[name] = round(lacks, 6) if name == "cost_usd" else int(lacks)
+        return {name: by for name, by in more.items() if by > 0}
 
 
 @dataclass(frozen=True, slots=True)

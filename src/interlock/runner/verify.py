@@ -29,7 +29,7 @@ from interlock.core.tasks import finish
 from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.core.waiting import AWAY_SECONDS, goes_on, in_thread
+from interlock.core.waiting import in_thread
 from interlock.errors import (
     AgentError,
     GitFailed,
@@ -58,6 +58,7 @@ from interlock.runner import check_files, run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import verifier
+from interlock.storage.away import AWAY_SECONDS, goes_on
 
 TAIL_CHARS = 4000
 BASELINE_SECONDS = 60.0
@@ -539,16 +540,17 @@ async def look_before(workspace: Workspace, task: Task) -> None:
         found.copy(how.workdir, directory, how.copy)
         return directory
 
-    def write_down(ended: dict[str, object] | None) -> None:
+    def write_down(ended: dict[str, object]) -> None:
         with workspace.act(Principal(SYSTEM)) as act:
-            red = None if ended is None else failed_before(ended)
-            ledger.baselined(act, task, red, None if ended is None else str(ended["tail"]))
+            ledger.baselined(act, task, failed_before(ended), str(ended["tail"]))
 
     try:
         directory = await anyio.to_thread.run_sync(place)
         run = partial(run_in_checkout, workspace, how, task, directory=directory, token=token)
         ready = how.setup is None or (await run(how.setup, kind="before-setup")).passed
-        ended = (await run(str(task.verify), kind="before")).as_dict() if ready else None
+        if not ready:
+            return  # Why may be over when the next runner asks.
+        ended = (await run(str(task.verify), kind="before")).as_dict()
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(found.remove, path)

@@ -145,9 +145,12 @@ def hold(act: UnitOfWork, task: Task) -> None:
 
 def park(act: UnitOfWork, task: Task, reason: str) -> None:
     """The session that waited for the answers is gone: they begin a new run, or have come and begin it now."""
-    for question in act.rows.questions.open(task.id):
-        if question.held:
-            act.rows.questions.update(question, held=False)
+    held = [question for question in act.rows.questions.open(task.id) if question.held]
+    run = act.rows.runs.get(task.id, task.run) if task.run else None
+    if not held and run is not None and run.ended_at is not None:
+        return  # It is parked: that the commit was made was not known.
+    for question in held:
+        act.rows.questions.update(question, held=False)
     end_run(act, task, task.state if task.state in WAITING else "awaiting-response", reason)
     act.event("run.parked", task.id, run=f"{task.id}.{task.run}", reason=reason)
     if task.state in ("ready", "backlog"):

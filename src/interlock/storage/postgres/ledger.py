@@ -18,7 +18,15 @@ import psycopg
 from psycopg import errors
 
 from interlock.clock import Clock, iso
-from interlock.errors import CommitUnknown, InterlockError, LedgerUnusable, StorageError, TeamNotFound
+from interlock.errors import (
+    CommitUnknown,
+    InterlockError,
+    LedgerBusy,
+    LedgerUnusable,
+    StorageError,
+    TeamNotFound,
+)
+from interlock.storage.away import once_told
 from interlock.storage.ledger import Rows
 from interlock.storage.postgres.rows import PostgresRows
 from interlock.storage.postgres.schema import tables
@@ -125,11 +133,18 @@ class PostgresLedger:
     def _settle(self, event: Stamp | None, error: psycopg.Error) -> None:
         """Find out what became of a commit whose answer was lost; return only if it stands. The lock is that of the
         old connection until the server has ended it."""
+
+        def look() -> tuple[object] | None:
+            assert event is not None
+            sql = "SELECT seq, type, at, actor FROM events WHERE seq = ?"
+            with suppress(CommitUnknown, LedgerBusy, StorageError), self.transaction() as rows:
+                return (rows.connection.execute(sql, event[:1]).fetchone(),)  # type: ignore[attr-defined]
+            return None
+
         found = None
         if event is not None:
-            with suppress(InterlockError), self.transaction() as rows:
-                look = "SELECT seq, type, at, actor FROM events WHERE seq = ?"
-                found = (rows.connection.execute(look, event[:1]).fetchone(),)  # type: ignore[attr-defined]
+            with suppress(InterlockError):
+                found = once_told(look)
         if found is None:
             raise CommitUnknown(
                 f"The connection to {self.location} was lost while a change was committed: whether it was made is not "

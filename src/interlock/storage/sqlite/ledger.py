@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 
 from interlock.clock import Clock, iso
 from interlock.errors import InterlockError, LedgerUnusable, StorageError, TeamNotFound
 from interlock.settings import Settings
 from interlock.storage import sql
+from interlock.storage.away import once_told
 from interlock.storage.ledger import Rows
 from interlock.storage.sql.events import Stamp
 from interlock.storage.sql.rows import SqlRows
@@ -33,6 +34,8 @@ from interlock.storage.sqlite.recovery import is_undone, reading, recover, unkno
 from interlock.storage.sqlite.schema import backup, backup_path, tables
 
 START = BEGINNING.format("(SELECT user_version FROM pragma_user_version)")
+LostCommit = tuple[Stamp | None, sqlite3.Error]
+"""The last event of a commit that failed, None without any, and its error."""
 IDLE_READERS = 4
 COMMITS_PER_LOOK = 16
 """How often a process checks the size of the log: at its first commit, which may be its only one, then at every
@@ -77,11 +80,13 @@ class SqliteLedger:
         if not self._mutex.acquire(timeout=self._patience):
             raise busy(self._patience)
         try:
-            yield from self._transaction(max(0.0, started + self._patience - self._clock.monotonic()))
+            lost = yield from self._transaction(max(0.0, started + self._patience - self._clock.monotonic()))
         finally:
             self._mutex.release()
+        if lost is not None:
+            self._settle(*lost)
 
-    def _transaction(self, patience: float) -> Iterator[Rows]:
+    def _transaction(self, patience: float) -> Generator[Rows, None, LostCommit | None]:
         self._check_still_there()
         if self._unknown:
             self._recover()
@@ -109,22 +114,25 @@ class SqliteLedger:
             rows.connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back(rows.connection)
-            self._settle(rows.events.last, error)
-        else:
-            self._bound_log(rows.connection)
+            if is_undone(error):
+                raise translated(error, self.location) from error
+            self._unknown = True
+            return rows.events.last, error
+        self._bound_log(rows.connection)
+        return None
 
     def _settle(self, event: Stamp | None, error: sqlite3.Error) -> None:
         """Find out what became of a commit that failed; return only if it stands."""
-        if is_undone(error):
-            raise translated(error, self.location) from error
-        self._unknown = True
-        try:
-            recovered = self._recover(event)
-        except (InterlockError, sqlite3.Error):
-            recovered = None
-        if recovered is None:
+
+        def look() -> bool | None:
+            with suppress(InterlockError, sqlite3.Error), self._mutex:
+                return self._recover(event)
+            return None
+
+        stands = look() if event is None else once_told(look)
+        if stands is None:
             raise unknown(self.location, error) from error
-        if not recovered:
+        if not stands:
             raise translated(error, self.location) from error
 
     def _recover(self, event: Stamp | None = None) -> bool | None:
@@ -223,11 +231,13 @@ class SqliteLedger:
             self._close()
 
     def _close(self) -> None:
-        for rows in [self._writer, *self._readers]:
-            if rows is not None:
-                rows.connection.close()
+        if self._writer is not None:
+            self._writer.connection.close()
         self._writer = None
-        self._readers = []
+        # Taken out one by one: another thread that takes one at this moment has it to itself.
+        with suppress(IndexError):
+            while True:
+                self._readers.pop().connection.close()
         with self._watching:
             if self._watch is not None:
                 self._watch.close()

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from interlock.settings import MODEL_CLASSES
 from interlock.workflow.agents.assignment import IMPLEMENTATION, VALIDATION
+from interlock.workflow.entry.tier_suggester import tier_of
 
 CLASSES = HAIKU, SONNET, OPUS = MODEL_CLASSES
 
 COMPLEXITIES = ("simple", "standard", "complex")
-UNKNOWN_TIER = 2  # decision 32
 LIGHT, HEAVY = 1, 4  # up to, and from, which weight the smallest and the largest are chosen
 
 
@@ -47,7 +47,7 @@ def select(
     models: Mapping[str, str] | None = None,
 ) -> Model:
     """The model for work of that kind. `models` are the program's names of the classes."""
-    band = tier if tier is not None else UNKNOWN_TIER
+    band = tier_of(tier)
     weight = COMPLEXITIES.index(complexity) if complexity in COMPLEXITIES else 1
     weight += 0 if band <= 1 else 1 if band == 2 else 2
     weight += kind != VALIDATION

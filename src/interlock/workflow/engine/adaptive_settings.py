@@ -12,8 +12,9 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.agents.models import CLASSES
-from interlock.workflow.engine.checkpoint_pace import UNKNOWN_TIER, batch_size
+from interlock.workflow.engine.checkpoint_pace import batch_size
 from interlock.workflow.engine.confidence_calculator import ConfidenceThresholds
+from interlock.workflow.entry.tier_suggester import DEFAULT_TIER, tier_of
 from interlock.workflow.menus import escalation
 
 TIER, BATCH, CONFIDENCE, PROJECT = "tier", "batch_size", "confidence", "project"
@@ -61,7 +62,7 @@ REGULATED = {
     **dict.fromkeys(("healthcare", "medical", "health"), ("privacy_review", "safety_review", "audit_trail")),
     **dict.fromkeys(("finance", "fintech", "banking"), ("security_review", "compliance_review", "audit_trail")),
 }
-MOST_REGULATED = batch_size(UNKNOWN_TIER) or 1
+MOST_REGULATED = batch_size(DEFAULT_TIER) or 1
 """The largest batch in such a domain."""
 
 
@@ -87,7 +88,7 @@ class AdaptiveSettings:
     domain: str | None = None
     module: str | None = None
     max_model: str | None = None
-    safety_tier: int = UNKNOWN_TIER
+    safety_tier: int = DEFAULT_TIER
 
 
 def adapt(
@@ -100,7 +101,7 @@ def adapt(
 ) -> AdaptiveSettings:
     """The settings for a project of that tier (None: unknown, which is 2); `thresholds` is the workflow's own, `care`
     what a human has said about it, which counts more than both."""
-    own = UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)
+    own = tier_of(tier)
     known = care.tier if care is not None else own
     given = thresholds if isinstance(thresholds, Mapping) else {}
     default = ConfidenceThresholds()

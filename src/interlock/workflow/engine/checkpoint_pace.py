@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.workflow.engine.confidence_calculator import NO_SIGNAL
+from interlock.workflow.entry.tier_suggester import tier_of
 
-UNKNOWN_TIER = 2
 SIZES: tuple[int | None, ...] = (None, None, 5, 3, 1)
 
 
 def batch_size(tier: int | None) -> int | None:
     """Continues before a checkpoint in that tier; None: no limit, it runs through. An unknown tier is 2."""
-    return SIZES[UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)]
+    return SIZES[tier_of(tier)]
 
 
 def is_full(steps: Sequence[str], tier: int | None, size: int | None = None) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from interlock.workflow.engine import evidence, recovery
 from interlock.workflow.engine.closing_line import SKIPPED
 from interlock.workflow.engine.context import Draft
@@ -9,8 +12,8 @@ from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import LearnFix
 from interlock.workflow.engine.transitions import done, first_line
 from interlock.workflow.engine.turn_interpreter import Reading
-from interlock.workflow.entry import validation_type_detector, verdicts
-from interlock.workflow.entry.custom_pattern import InvalidPattern
+from interlock.workflow.entry import custom_pattern, validation_type_detector, verdicts
+from interlock.workflow.entry.custom_pattern import CustomPattern
 from interlock.workflow.package.step import Step
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import FAILED, Proof
@@ -67,9 +70,9 @@ def judge(run: Draft, reading: Reading, step: Step) -> tuple[str, str]:
     """
     closing = reading.closing
     settings = step.settings if "validation" in step.settings else run.workflow.settings
-    detected = validation_type_detector.detect(settings, step.text)
-    if not isinstance(detected, InvalidPattern) and detected.custom is not None:
-        found = detected.custom.result(closing.text)
+    pattern = custom_pattern.register(settings.get("validation"))
+    if isinstance(pattern, CustomPattern):
+        found = pattern.result(closing.text)
         if found != "unknown":
             return found, f"the workflow's own pattern says {found}"
     if closing.verdict:
@@ -79,10 +82,15 @@ def judge(run: Draft, reading: Reading, step: Step) -> tuple[str, str]:
     if closing.issues:
         return verdicts.FAILURE, f"{len(closing.issues)} issues are open"
     said = verdicts.read(closing.text)
-    by_verdict = getattr(detected, "validation_type", None) == validation_type_detector.VERDICT
-    if said is not None and said.labelled and by_verdict:
+    if said is not None and said.labelled and _by_verdict(settings, step.text):
         return said.outcome, f"it says {said.word}"
     return "unknown", "nothing says how it went"
+
+
+def _by_verdict(settings: Mapping[str, Any], text: str) -> bool:
+    """Whether a step with these settings and that text succeeds by a verdict. It reads the whole text."""
+    detected = validation_type_detector.detect(settings, text)
+    return getattr(detected, "validation_type", None) == validation_type_detector.VERDICT
 
 
 def settle_recovery(run: Draft) -> None:

@@ -28,6 +28,11 @@ LARGE_FILES, SMALL_FILES = 500, 50
 LARGE_COMPONENTS = 10
 
 
+def tier_of(tier: int | None) -> int:
+    """The tier to work by, 0 to 4, where `tier` is what is known of it."""
+    return DEFAULT_TIER if tier is None else min(max(tier, 0), 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A tier of 0 to 4 with the words that speak for it."""

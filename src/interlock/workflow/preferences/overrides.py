@@ -20,7 +20,8 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.workflow.engine.adaptive_settings import BATCH, CONFIDENCE, PROJECT, TIER, Care
-from interlock.workflow.engine.checkpoint_pace import UNKNOWN_TIER, batch_size
+from interlock.workflow.engine.checkpoint_pace import batch_size
+from interlock.workflow.entry.tier_suggester import tier_of
 from interlock.workflow.preferences.profiles import PROFILES, Profile, find
 from interlock.workflow.preferences.wishes import CLEAR, HINT, INLINE, PROFILE, SETTING, Override
 from interlock.workflow.state.document import WorkflowState
@@ -44,7 +45,7 @@ def resolved(
     """What is in force for a project of that tier (None: unknown, which is 2). `own` are the project's profiles;
     `operation` is the inline modifier of what is being done; `own_tier` is what the project looks like, where `tier`
     was asked for."""
-    project = UNKNOWN_TIER if tier is None else min(max(tier, 0), 4)
+    project = tier_of(tier)
     named: list[tuple[str, str, Mapping[str, int | None]]] = []  # the strongest first: who, in which words, what
     if operation is not None and operation in PROFILES:
         named.append((INLINE, f"[{operation}]", _names(PROFILES[operation])))
