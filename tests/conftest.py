@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -92,3 +93,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collection_finish() -> None:
     """Leave what was collected out of every later look for garbage."""
     gc.freeze()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
+    if os.getuid() != 0 or sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root on Linux may mount a small disk")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)

@@ -13,12 +13,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TextIO
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.forked_modules"])
+# Begun within a test it would carry that test's run token, and be ended with its run.
+resource_tracker.ensure_running()
 
 
 class Forked:

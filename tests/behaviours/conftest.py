@@ -157,15 +157,3 @@ def place(tmp_path: Path) -> Iterator[Place]:
     for name in made.home.teams():
         made.home.stop(name, now=True)
     made.home.close()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    if os.getuid() != 0 or sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root on Linux may mount a small disk")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)

@@ -21,11 +21,13 @@ import pytest
 import interlock
 from interlock.clock import seconds
 from interlock.errors import (
+    CommitUnknown,
     InterlockError,
     InternalError,
     InvalidRequest,
     InvalidTransition,
     LedgerUnusable,
+    ServerUnreachable,
     StaleRun,
 )
 from interlock.model.driving import Stop
@@ -532,6 +534,58 @@ def test_a_home_that_is_upgraded_or_fails_by_itself_ends_no_run(place: Place, re
         assert reaches(place, "one", "done").run == 1
 
 
+class LosingAnswers:
+    """A team whose verb of that name gets no answer the `nth` time, whether or not it was done."""
+
+    def __init__(self, place: Place, verb: str, nth: int, done: bool) -> None:
+        self._place = place
+        self._verb = verb
+        self.left = nth
+        self._done = done
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._place.team, name)
+        if name != self._verb:
+            return verb
+
+        def losing(*given: Any, **named: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and not self._done:
+                raise ServerUnreachable("Nobody answers.")
+            found = verb(*given, **named)
+            if self.left == 0:
+                raise CommitUnknown("Its answer was lost.")
+            return found
+
+        return losing
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(
+    ("verb", "nth"),
+    [
+        ("worker_beat", 1), ("worker_beat", 2), ("worker_beat", 4), ("work_offer", 1), ("work_objects", 1),
+        ("work_delivered", 1), ("work_reported", 1), ("work_reported", 2), ("work_checked", 1), ("work_checked", 2),
+    ],
+)  # fmt: skip
+def test_no_verb_of_a_worker_costs_a_run_when_its_answer_is_lost(
+    place: Place, repository: Repository, verb: str, nth: int, done: bool
+) -> None:
+    agent = place.program("agent", "open('a', 'a').write('x'); say('done so far')")
+    stage(place, {"one": {"subject": "Write two", "verify": "grep xx a"}}, {"ada": agent})
+    team = LosingAnswers(place, verb, nth, done)
+    with working(place, team):
+        task = reaches(place, "one", "done")
+        until(lambda: left(place, "far") == [])
+    assert team.left <= 0, "it was called so often"
+    runs = place.team.runs("one")
+    assert (task.failures, task.rounds) == (0, 1), [run.as_dict() for run in runs]
+    assert len(runs) == 1, [run.as_dict() for run in runs]
+    assert runs[-1].turns == 2 and repository.show("interlock/crew", "a") == "xx"
+    kinds = [one.type for one in place.team.events()[0] if one.task_id == task.id]
+    assert kinds.count("verify.finished") == 2 and kinds.count("merge.finished") == 1, kinds
+
+
 def test_a_worker_whose_disk_is_full_uses_up_no_attempt(
     place: Place, repository: Repository, machine: Machine, disk: Path
 ) -> None:
@@ -720,6 +774,11 @@ def test_a_report_of_a_run_that_was_superseded_is_refused(place: Place, reposito
     name = place.team.worker_on(process).name
     offer = place.team.work_offer(name, process)
     assert offer is not None and place.team.work_offer(name, process) is None, "ada is at work"
+    again = place.team.work_offer(name, process, offer.session)
+    assert again is not None and (again.task_id, again.number, again.base) == (offer.task_id, 1, offer.base)
+    for session in ("run:x", f"run:{'g' * 32}", "cli:ada"):
+        with pytest.raises(InvalidRequest, match="sessions of runs"):
+            place.team.work_offer(name, process, session)
     assert place.team.worker_beat(name, process, 0.5, {offer.session: "hello"}).lost == []
     assert place.team.workers()[0].holds == [offer.task_id]
     place.team.cancel("one")

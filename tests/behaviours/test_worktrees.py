@@ -329,6 +329,17 @@ def test_where_worktrees_cannot_be_had_nothing_is_made(
     assert place.home.teams() == []
 
 
+def test_a_repository_that_git_cannot_read_now_is_not_said_to_be_none(place: Place, repository: Repository) -> None:
+    config = place.work / ".git" / "config"
+    before = config.read_text()
+    config.write_text("[core")  # As an editor leaves it for a moment.
+    with pytest.raises(GitFailed, match="bad config"):
+        stage(place, {"one": {"run": "touch made"}})
+    config.write_text(before)
+    stage(place, {"one": {"run": "touch made"}})
+    assert place.drive() == "finished"
+
+
 @pytest.mark.parametrize(
     ("prepare", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,25 @@ def test_no_capacity_gives_the_run_back_and_uses_up_no_attempt(tmp_path: Path) -
     assert (outcome.ending.kind, outcome.ending.retry_at) == ("capacity", 123.0)
     again = play(root, Player(part), desk=desk, state=desk.saved)
     assert again.state.completed_steps[0] == 1 and again.ending.kind in ("capacity", "completed")
+
+
+def test_a_turn_that_failed_on_a_full_disk_gives_the_run_back_too(disk: Path) -> None:
+    root, filler = project(disk / "p"), disk / "filler"
+
+    async def part(part: Part) -> str | Turn:
+        if part.turn == 2 and not filler.exists():
+            with suppress(OSError), filler.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+            return Turn("failed", "cannot write plan.md: No space left on device")
+        return DONE
+
+    desk = MemoryDesk()
+    outcome = play(root, Player(part), desk=desk)
+    assert (outcome.ending.kind, outcome.state.recovery) == ("capacity", {}), outcome.ending
+    filler.write_bytes(b"")
+    again = play(root, Player(part), desk=desk, state=desk.saved)
+    assert again.state.outcome == "COMPLETED"
 
 
 def test_limits_can_be_set(tmp_path: Path) -> None:

@@ -64,13 +64,18 @@ class WorkerVerbs(TeamBase):
         """Note that a worker has ended."""
         app.running.remote_runs.sign_off(self._workspace, name, process)
 
-    def work_offer(self, name: str, process: str) -> model.worker.WorkOffer | None:
+    def work_offer(self, name: str, process: str, session: str | None = None) -> model.worker.WorkOffer | None:
         """Begin a run of the next task that a worker can do; None where there is none now.
+
+        Args:
+            session: what the run's session is to be called. A worker that got no answer asks with it again, and gets
+                the run that was begun for it.
 
         Raises:
             WorktreeRefused, GitFailed: git does not allow it now.
+            InvalidRequest: `session` is not called as sessions of runs are.
         """
-        return app.running.remote_runs.offer(self._workspace, name, process)
+        return app.running.remote_runs.offer(self._workspace, name, process, session)
 
     def work_objects(
         self, task: str, session: str, commits: Sequence[str], have: Sequence[str], start: int = 0

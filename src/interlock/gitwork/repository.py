@@ -109,14 +109,16 @@ def open_repository(workdir: str, *, timeout: float, token: str | None = None) -
             "workdir name the clone.",
             path=workdir,
         )
-    if "not a git repository" in found.err or lines[1] != "true" or found.code != 0:
+    if found.code != 0 and lines[1] != "false" and "not a git repository" not in found.err:  # It may be readable again.
+        raise GitFailed(f"git cannot look at {workdir}: {found.err.strip()}", git=found.err.strip())
+    if found.code != 0 or lines[1] != "true":
         raise WorktreeRefused(
             f"{workdir} is not in a git repository, and `isolation: worktree` needs one: `git init`, and commit what "
             "is there; or take `isolation: worktree` out of the plan.",
             path=workdir,
         )
     repository = Repository(git, lines[3], lines[2])
-    if git.commit_of("HEAD") is None:
+    if git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1)).code:
         raise WorktreeRefused(
             f"{workdir} has no commit yet, so there is nothing for a worktree to start from: commit something first.",
             path=workdir,

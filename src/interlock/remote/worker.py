@@ -29,6 +29,7 @@ from interlock.processes import groups, ref
 from interlock.remote.checkout import Checkout, left_behind, take_place
 from interlock.remote.run import REFUSALS, UNREACHED, OfferedRun, deliveries, tokens
 from interlock.runner.executor import Executor
+from interlock.runner.run_processes import new_session
 
 WATCH = 0.25
 """Seconds between two looks at the lease."""
@@ -76,6 +77,8 @@ class RemoteWorker:
         self._held_until = 0.0
         self._heard = WorkerBeat("active", [])
         self._refused, self._asks_from = "", 0.0
+        self._asking = ""
+        """The session of the run that was asked for and never answered with."""
 
     async def work(self) -> str:
         """Work until stopped or drained; why it ended.
@@ -116,7 +119,7 @@ class RemoteWorker:
                 if not signed_on:
                     worker, signed_on = await self._sign_on(), True
                 await self._beat(worker)
-                if self._heard.work and self._free and time.monotonic() >= self._asks_from:
+                if (self._heard.work or self._asking) and self._free and time.monotonic() >= self._asks_from:
                     await self._take(group, worker)
                 away = ""
             except WorkerNotFound:
@@ -175,9 +178,11 @@ class RemoteWorker:
                 return  # Others have them all; the next beat asks again.
         offer = None
         try:
-            offer = await anyio.to_thread.run_sync(self._team.work_offer, worker.name, self._process)
-            self._refused = ""
+            self._asking = self._asking or new_session()
+            offer = await anyio.to_thread.run_sync(self._team.work_offer, worker.name, self._process, self._asking)
+            self._asking, self._refused = "", ""
         except (WorktreeRefused, GitFailed) as error:  # Its other runs go on, and it may be put right.
+            self._asking = ""
             if error.message != self._refused:
                 self._hear(Update("notice", f"the home can offer no run: {error.message}"))
             self._refused, self._asks_from = error.message, time.monotonic() + self._options.refused

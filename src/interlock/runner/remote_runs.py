@@ -18,27 +18,25 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from interlock.clock import iso, seconds
 from interlock.core import workers
 from interlock.core.tasks import answer, claim, review, verify
 from interlock.core.tasks.find import find
-from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.unit_of_work import RUN_SESSION, Principal, UnitOfWork, Workspace
 from interlock.errors import (
     Conflict,
     Forbidden,
     GitFailed,
-    InterlockError,
     InvalidRequest,
     NotFound,
     RunLimit,
     StaleRun,
     WorktreeRefused,
-    is_short,
 )
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.repository import HEADS
@@ -49,7 +47,7 @@ from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkerBeat, WorkerRecord, WorkOffer, WorkStep
 from interlock.runner import artifacts, completion, workspace_allocation
-from interlock.runner.executor import Result
+from interlock.runner.executor import Result, failed
 from interlock.runner.job import TOLD
 from interlock.runner.permissions import policy_of
 from interlock.runner.prompt import prompt_for, review_prompt
@@ -145,26 +143,29 @@ def sign_off(workspace: Workspace, name: str, process: str) -> None:
         act.event("runner.stopped", reason="ended", endless=True)
 
 
-def offer(workspace: Workspace, name: str, process: str) -> WorkOffer | None:
-    """Begin a run of the next task for one of the worker's members; None where there is none for it now.
+def offer(workspace: Workspace, name: str, process: str, session: str | None = None) -> WorkOffer | None:
+    """Begin a run of the next task for one of the worker's members; None where there is none for it now. It is offered
+    again to a worker that asks again with its `session`, since the answer was lost.
 
     Raises:
         WorkerNotFound: it is no worker of this team any more.
         WorktreeRefused, GitFailed: git does not allow it now; the task waits again.
+        InvalidRequest: `session` is none of a run.
     """
+    if session is not None and not re.fullmatch(f"{RUN_SESSION}[0-9a-f]{{32}}", session):
+        raise InvalidRequest("That is not how sessions of runs are called.", field="session")
     how = look(workspace)
     found = trees(workspace, how)
     found.begin()  # What the team as a whole lacks here is held against no task.
-    claimed = _claim(workspace, name, process)
+    claimed = (session and _begun(workspace, process, session)) or _claim(workspace, name, process, session)
     if claimed is None:
         return None
     task, member, caller = claimed
     try:
         return _prepared(workspace, how, found, task, member, caller)
     except BaseException as error:
-        status: Literal["failed", "cancelled", "short"] = "failed" if isinstance(error, InterlockError) else "cancelled"
-        status = "short" if is_short(error) else status
-        result = Result(status, "", None, f"it could not be given to {name}: {error}", 0.0)
+        ended = failed(error) if isinstance(error, Exception) else Result("cancelled", "", None, None, 0.0)
+        result = replace(ended, detail=f"it could not be given to {name}: {error}", permanent=False)
         completion.give_up(workspace, task, caller, result)
         completion.end_session(workspace, caller)
         raise
@@ -172,12 +173,22 @@ def offer(workspace: Workspace, name: str, process: str) -> WorkOffer | None:
         _sweep(workspace)
 
 
-def _claim(workspace: Workspace, name: str, process: str) -> tuple[Task, Member, Principal] | None:
+def _begun(workspace: Workspace, process: str, session: str) -> tuple[Task, Member, Principal] | None:
+    """The run of that session, where the worker has one."""
+    with workspace.ledger.snapshot() as rows:
+        for run in rows.runs.open():
+            task, member = rows.tasks.get(run.task_id), rows.team.member(run.member)
+            if (run.session, run.runner) == (session, process) and task is not None and member is not None:
+                return task, member, _caller(run)
+    return None
+
+
+def _claim(workspace: Workspace, name: str, process: str, session: str | None) -> tuple[Task, Member, Principal] | None:
     with workspace.ledger.snapshot() as rows:
         worker = workers.known(rows, name, process)
         able = _able(rows, worker, workspace.settings(rows), iso(workspace.clock.now()))
     for member in able:
-        taken, caller = None, Principal(member.name, new_session(), face="runner", process=process)
+        taken, caller = None, Principal(member.name, session or new_session(), face="runner", process=process)
         with suppress(RunLimit, _NothingForIt), workspace.act(caller) as act:
             limit = worker.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: the work itself is done already.

@@ -25,7 +25,7 @@ from interlock.errors import InterlockError
 from interlock.memory.store import OpenMemory
 from interlock.processes.ref import ProcessRef
 from interlock.runner.environment import allowed_environment
-from interlock.runner.executor import Execution, Job, Result, begun
+from interlock.runner.executor import Execution, Job, Result, begun, failed
 from interlock.runner.executors import AgentExecutor
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent import Staffing
@@ -140,8 +140,8 @@ class WorkflowExecution(Execution):
         while True:
             began = time.monotonic()
             opened = await self._opened(caller, on_update, on_start)
-            if isinstance(opened, str):
-                return Result("failed", "", None, opened, time.monotonic() - began)
+            if isinstance(opened, Result):
+                return replace(opened, seconds=time.monotonic() - began)
             prepared, controller = opened
             if self._stopped:
                 return Result("cancelled", "", None, None, time.monotonic() - began)
@@ -154,28 +154,28 @@ class WorkflowExecution(Execution):
                 try:
                     await in_thread(partial(settling.leave, self._workspace, caller, prepared))
                 except InterlockError as error:
-                    return Result("failed", "", None, error.message, time.monotonic() - began)
+                    return _failed(error, time.monotonic() - began)
             if self._stopped or not (over and prepared.goes_on):
                 return _result(ending, time.monotonic() - began)
             await self._end_sessions()
 
     async def _opened(
         self, caller: Principal, on_update: Callable[[Update], None], on_start: Callable[[ProcessRef], None]
-    ) -> tuple[opening.Prepared, AutomationController] | str:
-        """The next workflow of the task with what takes it as far as it goes; why it cannot be opened, where it
-        cannot."""
+    ) -> tuple[opening.Prepared, AutomationController] | Result:
+        """The next workflow of the task with what takes it as far as it goes; how the run ends, where it cannot be
+        opened."""
         job = self._job
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
             own = await in_thread(partial(settling.enter, self._workspace, prepared))
         except InterlockError as error:
-            return error.message
+            return _failed(error)
         hooks = prepared.hooks(job)
         knowledge = await in_thread(partial(self._known, prepared))
         try:
             pool, dispatcher = await in_thread(partial(self._staffed, prepared, hooks, on_update, on_start))
         except InterlockError as error:
-            return f"the setting workflow_reviewer: {error.message}"
+            return replace(ended := _failed(error), detail=f"the setting workflow_reviewer: {ended.detail}")
         self._pool, self._dispatcher = pool, dispatcher
         self._controller = prepared.controller(
             self._workspace,
@@ -256,8 +256,13 @@ class WorkflowExecution(Execution):
         return known.about(state, prepared.workflow, memory, log)
 
 
+def _failed(error: InterlockError, seconds: float = 0.0) -> Result:
+    """How the run ended that `error` has ended; it can always be resumed."""
+    return replace(failed(error, seconds), permanent=False)
+
+
 def _result(ending: Ending, seconds: float) -> Result:
     status = STATUS.get(ending.kind, "cancelled")
-    failed = status in ("failed", "capacity")
-    said, why = ("", ending.summary) if failed else (ending.summary, None)
+    without = status in ("failed", "capacity")
+    said, why = ("", ending.summary) if without else (ending.summary, None)
     return Result(status, said, None, why, seconds, ending.retry_at)

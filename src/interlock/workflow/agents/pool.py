@@ -97,7 +97,7 @@ class AgentPool:
         watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet, whole)
         self._knows = True
         try:
-            turn = await prompted(session, text, watch, self._on_update, stop=stop)
+            turn = await prompted(session, text, watch, self._on_update, workdir=self._opening.workdir, stop=stop)
         finally:
             self._watch = None
         self._quiet = anyio.current_time() - watch.progress

@@ -227,7 +227,8 @@ class Subagent:
             seat.strange = False
             self._watch = watch = Watch(staff.limits, False, anyio.current_time(), whole=limit)
             with telling(self._program.opening, staff.on_update, self.assignment.label) as hear:
-                turn = await prompted(session, asked, watch, hear, stop=self._ticket.stop, log="")
+                where = self._program.opening.workdir
+                turn = await prompted(session, asked, watch, hear, workdir=where, stop=self._ticket.stop, log="")
             seconds = watch.worked(anyio.current_time())
             if watch.timeout is not None:
                 detail = f"no answer within {limit:g} s" if watch.timeout == TIME_LIMIT else watch.timeout

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 import anyio
 
 from interlock.agents.session import AgentSession, Turn, Update
 from interlock.model.json import Json
+from interlock.processes import room
 
 AUDIBLE = frozenset({"text", "thought", "tool"})
 RUNNING = frozenset({"pending", "in_progress"})
@@ -143,11 +144,12 @@ async def prompted(
     watch: Watch,
     on_update: Callable[[Update], None],
     *,
+    workdir: str,
     stop: anyio.Event | None = None,
     log: str | None = None,
 ) -> Turn:
     """One turn under watch, which hears each update; what ended it early is `watch.timeout`. `stop` ends it from
-    outside."""
+    outside. One that failed since the disk of `workdir` is full has no capacity: it says nothing about the work."""
     turn = Turn("cancelled")
 
     def hear(update: Update) -> None:
@@ -176,6 +178,8 @@ async def prompted(
             group.start_soon(stopper, stop)
         turn = await session.prompt(text, hear, log)
         group.cancel_scope.cancel()
+    if turn.stop in ("failed", "killed") and room.lacked(f"{turn.output} {turn.detail or ''}", workdir):
+        return replace(turn, stop="capacity", detail=room.FULL)
     return turn
 
 
