@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -110,3 +112,24 @@ def test_a_commit_that_got_no_answer_costs_nothing(
 ) -> None:
     commits = night(tmp_path, monkeypatch, kind, lost, made)
     assert commits.count >= lost, "there are so many"
+
+
+AMONG_OTHERS = """
+import subprocess, sys
+from interlock.processes import ref
+from interlock.runner.run_processes import end_programs
+
+token = "0123456789abcdef0123456789abcdef"
+beside = subprocess.Popen(["sleep", "100"])
+ours = subprocess.Popen(["sleep", "100"], env={"INTERLOCK_RUN_TOKEN": token})
+gone = end_programs(ref.current().with_token(token).as_text(), 0.1)
+print(gone, beside.poll(), ours.wait())
+beside.kill()
+"""
+
+
+def test_who_ends_what_an_earlier_try_of_its_own_left_ends_nothing_beside_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AMONG_OTHERS], start_new_session=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout == "True None -15\n", done

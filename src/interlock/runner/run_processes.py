@@ -8,6 +8,7 @@ is part of the name of the verifier.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from interlock import model
 from interlock.core.unit_of_work import RUN_SESSION as SESSION
@@ -36,13 +37,14 @@ def verifier() -> str:
 
 
 def end_programs(text: str, grace: float) -> bool:
-    """End the process group written down as `text`, and what carries its token; True when nothing of it is left."""
+    """End the process group written down as `text`, and what carries its token; True when nothing of it is left. Where
+    `text` is this very process, its group is ours with all that is in it, and only what carries the token ends."""
     token = ref.token_of(text)
-    try:
+    with suppress(InvalidRequest):
         process = ref.ProcessRef.parse(text)
-    except InvalidRequest:
-        return token is None or groups.end_marked(token, grace, whole=True)
-    return groups.end_group(process, grace=grace, token=token, whole=True)
+        if process != ref.current():
+            return groups.end_group(process, grace=grace, token=token, whole=True)
+    return token is None or groups.end_marked(token, grace, whole=True)
 
 
 def end_run_programs(run: model.run.Run, grace: float) -> bool:
