@@ -27,10 +27,16 @@ tasks:
 COUNTED = f"""
 {TRACED}
 import resource
+from interlock.gitwork.git import Git
+gits, git = [], Git._run
+def counted(self, *about):
+    gits.append(about)
+    return git(self, *about)
+Git._run = counted
 def told():
     used = resource.getrusage(resource.RUSAGE_SELF)
     begun = [one for one in asked if one.startswith("BEGIN")]
-    print(begun.count("BEGIN"), len(asked), used.ru_utime + used.ru_stime, file=sys.stderr)
+    print(begun.count("BEGIN"), len(asked), used.ru_utime + used.ru_stime, len(gits), file=sys.stderr)
 from interlock.surfaces.cli.entry import run
 try:
     code = run(["run", "plan.yaml"])
@@ -52,18 +58,20 @@ def run() -> list[Row]:
     rows = []
     for isolation, where in (("none", "in place"), ("worktree", "in a worktree")):
         counted = [one_run(isolation) for _ in range(ROUNDS)]
-        looks, statements, seconds = (median(list(column)) for column in zip(*counted, strict=True))
+        looks, statements, seconds, gits = (median(list(column)) for column in zip(*counted, strict=True))
         goals = (at_most(25), at_most(250)) if isolation == "none" else ()
         rows += [
             Row(f"one task {where}: looks at the ledger", looks, None, goals[:1], ""),
             Row(f"one task {where}: statements", statements, None, goals[1:], ""),
             Row(f"one task {where}: processor, start included", seconds * 1000, median(bare) * 1000),
         ]
+        if isolation == "worktree":
+            rows.append(Row(f"one task {where}: calls of git", gits, None, (), ""))
     return rows
 
 
-def one_run(isolation: str) -> tuple[float, float, float]:
-    """Read snapshots, statements and seconds of the processor of one whole run."""
+def one_run(isolation: str) -> tuple[float, ...]:
+    """Read snapshots, statements, seconds of the processor and calls of git of one whole run."""
     with homes.directory() as place:
         project = place / "project"
         project.mkdir()
@@ -84,5 +92,4 @@ def one_run(isolation: str) -> tuple[float, float, float]:
         )
         assert ran.returncode == 0, ran.stderr
         assert (project / "made.txt").exists() == (isolation == "none"), "its command ran elsewhere"
-        looks, statements, seconds = ran.stderr.splitlines()[-1].split()
-        return float(looks), float(statements), float(seconds)
+        return tuple(float(one) for one in ran.stderr.splitlines()[-1].split())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.gitwork.git import Git
+from interlock.gitwork import repository as gitwork
 from interlock.gitwork.isolation import look
 from interlock.runner import checkout_watch
 from tests.behaviours.driving import SHELL, Place
@@ -107,11 +107,11 @@ def test_what_a_run_changes_that_begins_during_a_look_is_told(
     watch = watching(place)
     watch.look()
 
-    def slow(git: Git, but: str) -> dict[str, str]:
+    def slow(of: gitwork.Repository, checkout: str, but: str) -> dict[str, str]:
         monkeypatch.undo()
         place.team.claim(place.task("one").id, by="ada")
         (place.work / "intruder").touch()
-        return checkout_watch.observe(git, but)
+        return checkout_watch.observe(of, checkout, but)
 
     monkeypatch.setattr(checkout_watch, "observe", slow)
     watch.look()

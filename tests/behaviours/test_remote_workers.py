@@ -790,6 +790,23 @@ def test_a_report_of_a_run_that_was_superseded_is_refused(place: Place, reposito
     assert place.log("one") == "hello"
 
 
+def test_a_session_that_a_worker_asks_with_is_of_one_run(
+    place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(place, {name: {"run": "true"} for name in ("one", "two", "three")}, {"ada": SHELL, "bob": SHELL})
+    process = "far|boot|7|9"
+    name = place.team.worker_on(process).name
+    offer = place.team.work_offer(name, process)
+    assert offer is not None
+    with monkeypatch.context() as both:  # It asks again while its first request is still being answered.
+        both.setattr("interlock.runner.remote_runs._begun", lambda *about: None)
+        assert place.team.work_offer(name, process, offer.session) is None
+    place.team.cancel("one")
+    following = place.team.work_offer(name, process, offer.session)
+    assert following is not None and following.task_id != offer.task_id
+    assert following.session != offer.session, "that run has ended"
+
+
 def test_a_beat_only_looks_and_many_workers_rest_longer(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "true"}, "two": {"run": "true", "labels": ["gpu"]}})
     began = time.time()

@@ -62,6 +62,9 @@ class _Found:
 
 _found: dict[str, _Found] = {}
 """By directory. A value is replaced and never changed, since any thread may look."""
+_elsewhere = set[str]()
+"""Files that were named in some directory and whose place git alone knows, such as the machine's own. It is not asked a
+second time, in the next directory, because of them."""
 
 
 def may_start(command: str, directory: str, ask: Ask) -> bool:
@@ -75,8 +78,9 @@ def may_start(command: str, directory: str, ask: Ask) -> bool:
             known = _look(directory, ask)
         except (InterlockError, OSError, ValueError):
             return True
-        if len(_found) >= KEPT:
+        if len(_found) >= KEPT or len(_elsewhere) >= KEPT:
             _found.clear()
+            _elsewhere.clear()
         _found[directory] = known
     return known.far if command in FAR else known.near
 
@@ -85,13 +89,14 @@ def _look(directory: str, ask: Ask) -> _Found:
     own, common = ask("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir").splitlines()
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     user = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")
-    files = {f"{common}/config", f"{own}/config.worktree", user, f"{home}/git/config"}
+    files = {f"{common}/config", f"{own}/config.worktree", user, f"{home}/git/config", *_elsewhere}
     for _ in range(DEPTH):
         before = _state(files)
         names, others = _listed(directory, ask("config", "--list", "--null", "--show-origin"))
         if others <= files:
             near = any(_NAMES_ONE.fullmatch(name) for name in names)
             return _Found(before, near, near or any(_NAMES_ONE_FAR.fullmatch(name) for name in names))
+        _elsewhere.update(others - files)
         files |= others  # What they said may be old by now.
     raise ValueError("the files of the configuration are others each time")
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from interlock.errors import GitFailed, is_short
 from interlock.gitwork import configured
@@ -56,7 +57,7 @@ PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
 ABANDONED = 2.0
 """Seconds after which the git that began it may be dead; while one is alive that adds a worktree, it is not."""
 READS = (
-    *("check-ignore", "diff", "for-each-ref", "ls-files", "ls-tree"),
+    *("cat-file", "check-ignore", "diff", "for-each-ref", "ls-files", "ls-tree"),
     *("merge-base", "rev-list", "rev-parse", "show", "status"),
 )
 """What changes nothing as it is called here, so that it may run again where it took too long: a disk is slow once."""
@@ -213,6 +214,12 @@ class Git:
         found = self("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
         return found.text if found.code == 0 else None
 
+    def commits_of(self, *names: str) -> list[str | None]:
+        """The commits that `names` stand for, each None where there is none."""
+        asked = "".join(f"{name}^{{commit}}\n" for name in names)
+        said = self("cat-file", "--batch-check=%(objectname)", stdin=asked, ok=(0, 128)).text.split("\n")
+        return [one if one and " " not in one else None for _, one in zip_longest(names, said, fillvalue="")]
+
     def contains(self, commit: str, inside: str) -> bool:
         """Whether `inside` has `commit` in its history, or is it."""
         return self("merge-base", "--is-ancestor", commit, inside, ok=(0, 1)).code == 0
@@ -228,10 +235,11 @@ class Git:
 
     def identity(self) -> dict[str, str]:
         """Variables that name the committer, where neither the user's configuration nor environment does."""
-        found: dict[str, str] = {}
-        for part, fallback in NOBODY.items():
-            configured = self("config", "--get", f"user.{part.lower()}", ok=(0, 1)).text
-            for role in ("AUTHOR", "COMMITTER"):
-                if not configured and not os.environ.get(f"GIT_{role}_{part}"):
-                    found[f"GIT_{role}_{part}"] = fallback
-        return found
+        said = self("config", "--null", "--get-regexp", r"^user\.(name|email)$", ok=(0, 1)).names
+        known = {name: value for name, _, value in (entry.partition("\n") for entry in said)}
+        return {
+            f"GIT_{role}_{part}": fallback
+            for part, fallback in NOBODY.items()
+            for role in ("AUTHOR", "COMMITTER")
+            if not known.get(f"user.{part.lower()}") and not os.environ.get(f"GIT_{role}_{part}")
+        }

@@ -6,14 +6,21 @@ Everything here reads the user's checkout; what it writes are references of our 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
 
 HEADS = "refs/heads/"
+LOOKED_AT = (
+    *("--is-bare-repository", "--is-inside-work-tree", "--show-prefix", "--show-toplevel"),
+    *("--path-format=absolute", "--git-dir", "--git-common-dir", "HEAD^{commit}"),
+)
+"""What git is asked about the place that a repository is opened from."""
 NONE = ""
 """Given as the commit that a reference must have now: there must be none."""
 
@@ -21,11 +28,14 @@ NONE = ""
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A repository with a checkout. `top` is the checkout's own directory, `prefix` the way from there to the team's
-    working directory (empty, or ending in `/`)."""
+    working directory (empty, or ending in `/`); git keeps what it knows of this checkout in `own`, and what all
+    checkouts share in `common`."""
 
     git: Git
     top: str
     prefix: str
+    own: str
+    common: str
 
     def within(self, worktree: str) -> str:
         """Where the team's working directory lies in another checkout."""
@@ -58,6 +68,17 @@ class Repository:
                 where = rest
             elif word == "branch":
                 found[rest.removeprefix(HEADS)] = where
+        return found
+
+    def worktrees(self) -> dict[str, str]:
+        """The repository's worktrees but the first: the directory, links resolved and whether or not it is there, to
+        where git keeps what it knows of it."""
+        below, found = os.path.join(self.common, "worktrees"), {}
+        for name in os.listdir(below) if os.path.isdir(below) else ():
+            known = os.path.join(below, name)
+            with suppress(OSError), open(os.path.join(known, "gitdir"), "rb") as file:
+                if said := os.fsdecode(file.read()).strip():
+                    found[os.path.realpath(os.path.dirname(said))] = known
         return found
 
     def ignored_everywhere(self) -> str:
@@ -94,36 +115,34 @@ def open_repository(workdir: str, *, timeout: float, token: str | None = None) -
     """
     git = Git(workdir, timeout=timeout, token=token)
     try:
-        found = git("rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-prefix", "--show-toplevel",
-                    ok=(0, 128))  # fmt: skip
+        found = git("rev-parse", *LOOKED_AT, ok=(0, 128))
     except GitFailed as error:
         if not os.path.isdir(workdir):
             raise WorktreeRefused(f"The working directory {workdir} does not exist: make it.", path=workdir) from error
         raise
     if "dubious ownership" in found.err:
         raise GitFailed(f"git does not trust {workdir}: {found.err.strip()}", git=found.err.strip())
-    lines = [*found.out.split("\n"), "", "", "", ""]
+    lines = [*found.out.split("\n"), *[""] * 7]
     if lines[0] == "true":
         raise WorktreeRefused(
             f"{workdir} is a bare repository, which has no checkout to start from. Clone it, and let the plan's "
             "workdir name the clone.",
             path=workdir,
         )
-    if found.code != 0 and lines[1] != "false" and "not a git repository" not in found.err:  # It may be readable again.
+    if not lines[5] and lines[1] != "false" and "not a git repository" not in found.err:  # It may be readable again.
         raise GitFailed(f"git cannot look at {workdir}: {found.err.strip()}", git=found.err.strip())
-    if found.code != 0 or lines[1] != "true":
+    if not lines[5] or lines[1] != "true":
         raise WorktreeRefused(
             f"{workdir} is not in a git repository, and `isolation: worktree` needs one: `git init`, and commit what "
             "is there; or take `isolation: worktree` out of the plan.",
             path=workdir,
         )
-    repository = Repository(git, lines[3], lines[2])
-    if git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1)).code:
+    if not re.fullmatch("[0-9a-f]+", lines[6]):
         raise WorktreeRefused(
             f"{workdir} has no commit yet, so there is nothing for a worktree to start from: commit something first.",
             path=workdir,
         )
-    return repository
+    return Repository(git, top=lines[3], prefix=lines[2], own=lines[4], common=lines[5])
 
 
 def check_copies(repository: Repository, workdir: str, paths: Sequence[str]) -> None:

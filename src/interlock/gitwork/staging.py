@@ -15,7 +15,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from threading import get_ident
 
 from interlock.errors import GitFailed, WorktreeRefused
@@ -43,7 +44,7 @@ not been asked for it; one that was says `git add`."""
 
 def write_rules(repository: Repository, path: str) -> None:
     """Write down what is never committed: what the user ignores everywhere and in this repository, and `LEAVINGS`."""
-    excluded = _text(os.path.join(_common(repository.git), "info", "exclude"))
+    excluded = _text(os.path.join(repository.common, "info", "exclude"))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     # Tasks that begin at once write the same file, each from its own thread.
     written = f"{path}.{get_ident()}.{os.getpid()}.tmp"
@@ -53,30 +54,60 @@ def write_rules(repository: Repository, path: str) -> None:
     os.replace(written, path)
 
 
+def by(rules: str) -> tuple[str, ...]:
+    """How git is told of rules that were written down, and of the .gitignore files."""
+    return "--exclude-per-directory=.gitignore", f"--exclude-from={rules}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What git sees below a directory: the entries of its index, each a letter as of `git ls-files -v`, a blank and the
+    name, and the `made` files that it does not know."""
+
+    entries: list[str]
+    made: list[str]
+
+    @property
+    def conflicts(self) -> list[str]:
+        """The files that a merge has left in conflict."""
+        return list(dict.fromkeys(entry[2:] for entry in self.entries if entry[0] in "Mm"))
+
+
+def list_files(git: Git, rules: Sequence[str], variables: Mapping[str, str] | None = None) -> Listing:
+    """What lies below `git`'s directory, its top; of what git does not know, that which `rules` do not except, nor a
+    repository inside of it: its files would be in no commit of ours. What lies in a report is none of it."""
+    entries, made = list[str](), list[str]()
+    for entry in git("ls-files", "-v", "--cached", "--others", *rules, "-z", variables=variables).names:
+        if entry[0] != "?":
+            entries.append(entry)
+        elif not entry.endswith("/"):
+            made.append(entry[2:])
+    reports = tuple(name[: said.end()] for name in made if (said := REPORTS.search(name)))
+    return Listing(entries, [name for name in made if not name.startswith(reports)] if reports else made)
+
+
 def stage(
-    git: Git, rules: str, variables: Mapping[str, str] | None = None, *, but: Collection[str] = frozenset()
+    git: Git, listing: Listing, variables: Mapping[str, str] | None = None, *, but: Collection[str] = frozenset()
 ) -> None:
-    """Stage everything below `git`'s directory, its top, that `rules` and the .gitignore files do not except, nor are
-    files named as one of `but`. A repository inside of it is not: its files would be in no commit of ours."""
-    _look_again(git, variables)
-    git("add", "--update", "--", ":/", variables=variables)
-    made = [name for name in untracked(git, rules, variables) if os.path.basename(name) not in but]
-    if made:
-        words = ("--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
-        git(*words, stdin="\0".join(made), variables=variables)
-
-
-def _look_again(git: Git, variables: Mapping[str, str] | None) -> None:
-    """Take back where git was told not to look at files that are there."""
-    entries = git("ls-files", "-v", "-z", variables=variables).names
-    there = [entry for entry in entries if entry[0] in "Ss" and os.path.lexists(os.path.join(git.directory, entry[2:]))]
+    """Stage all that lies below `git`'s directory, also where git was told not to look, and the files made there unless
+    they are named as one of `but`."""
+    there = [
+        entry
+        for entry in listing.entries
+        if entry[0] in "Ss" and os.path.lexists(os.path.join(git.directory, entry[2:]))
+    ]
     for option, chosen in (
-        ("--no-assume-unchanged", [entry for entry in entries if entry[0].islower()]),
+        ("--no-assume-unchanged", [entry for entry in listing.entries if entry[0].islower()]),
         ("--no-skip-worktree", there),
     ):
         if chosen:
             names = "\0".join(entry[2:] for entry in chosen)
             git("update-index", option, "-z", "--stdin", stdin=names, variables=variables)
+    git("add", "--update", "--", ":/", variables=variables)
+    made = [name for name in listing.made if os.path.basename(name) not in but]
+    if made:
+        words = ("--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git(*words, stdin="\0".join(made), variables=variables)
 
 
 def difference(git: Git, rules: str, base: str, *words: str) -> str:
@@ -84,23 +115,16 @@ def difference(git: Git, rules: str, base: str, *words: str) -> str:
     with tempfile.TemporaryDirectory(prefix="interlock-") as place:
         index = os.path.join(place, "index")  # not the worktree's own, which its agent may be using
         shutil.copyfile(os.path.join(git.directory, git("rev-parse", "--git-path", "index").text), index)
-        stage(git, rules, {"GIT_INDEX_FILE": index})
-        return git("diff", "--no-ext-diff", *words, "--cached", base, variables={"GIT_INDEX_FILE": index}).out
+        own = {"GIT_INDEX_FILE": index}
+        stage(git, list_files(git, by(rules), own), own)
+        return git("diff", "--no-ext-diff", *words, "--cached", base, variables=own).out
 
 
 def take_back(git: Git, rules: str, branch: str, base: str) -> None:
     """Put `git`'s directory back to the commit `base`, on `branch`; what git ignores stays."""
-    for name in untracked(git, rules):
+    for name in list_files(git, by(rules)).made:
         os.unlink(os.path.join(git.directory, name))
     git("checkout", "--quiet", "--force", "-B", branch, base)
-
-
-def untracked(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> list[str]:
-    """The files that `stage` would add."""
-    words = ("ls-files", "--others", "-z", "--exclude-per-directory=.gitignore", f"--exclude-from={rules}")
-    found = [name for name in git(*words, variables=variables).names if not name.endswith("/")]
-    reports = tuple(name[: said.end()] for name in found if (said := REPORTS.search(name)))
-    return [name for name in found if not name.startswith(reports)] if reports else found
 
 
 def linked(git: Git, repository: Repository) -> bool:
@@ -108,10 +132,10 @@ def linked(git: Git, repository: Repository) -> bool:
     read."""
     if not os.path.isfile(os.path.join(git.directory, ".git")):
         return False  # Git would look further up, and may find another repository.
-    said = git("rev-parse", "--absolute-git-dir", ok=(0, 128))
-    if said.code or said.text != _administration(git, repository):
+    said = git("rev-parse", "--absolute-git-dir", "HEAD^{commit}", ok=(0, 128))
+    if said.code or said.out.split("\n")[0] != administration(git, repository):
         return False
-    return git.commit_of("HEAD") is not None and git("ls-files", "--", ".git", ok=(0, 128)).code == 0
+    return git("ls-files", "--", ".git", ok=(0, 128)).code == 0
 
 
 def restore(git: Git, repository: Repository, branch: str, base: str) -> None:
@@ -121,7 +145,7 @@ def restore(git: Git, repository: Repository, branch: str, base: str) -> None:
     Raises:
         GitFailed: that is not possible.
     """
-    top, known = git.directory, _administration(git, repository)
+    top, known = git.directory, administration(git, repository)
     dot = os.path.join(top, ".git")
     if known is None:  # Pruned, by this agent or by any git that found the link broken.
         known = _made_again(git, repository)
@@ -150,19 +174,9 @@ def restore(git: Git, repository: Repository, branch: str, base: str) -> None:
         )
 
 
-def _common(git: Git) -> str:
-    return git("rev-parse", "--path-format=absolute", "--git-common-dir").text
-
-
-def _administration(git: Git, repository: Repository) -> str | None:
+def administration(git: Git, repository: Repository) -> str | None:
     """Where the repository keeps what it knows of the worktree at `git`'s directory."""
-    below = os.path.join(_common(repository.git), "worktrees")
-    wanted = os.path.realpath(git.directory)
-    for name in os.listdir(below) if os.path.isdir(below) else ():
-        said = _text(os.path.join(below, name, "gitdir")).strip()
-        if said and os.path.realpath(os.path.dirname(said)) == wanted:
-            return os.path.join(below, name)
-    return None
+    return repository.worktrees().get(os.path.realpath(git.directory))
 
 
 def _made_again(git: Git, repository: Repository) -> str:
@@ -213,20 +227,19 @@ def tree_of(directory: str) -> str | None:
     try:
         repository = open_repository(directory, timeout=PATIENCE)
         git = repository.git.at(repository.top)
-        index, objects = (os.path.join(repository.top, git("rev-parse", "--git-path", name).text)
-                          for name in ("index", "objects"))  # fmt: skip
+        index = os.path.join(repository.own, "index")
         with tempfile.TemporaryDirectory(prefix="interlock-tree-") as scratch:
-            ignored = os.path.join(scratch, "ignored")
-            write_rules(repository, ignored)
+            leavings = os.path.join(scratch, "leavings")
+            _write(leavings, "\n".join([*LEAVINGS, ""]))
             own = {
                 "GIT_INDEX_FILE": os.path.join(scratch, "index"),
                 "GIT_OBJECT_DIRECTORY": os.path.join(scratch, "objects"),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository.common, "objects"),
             }
             os.mkdir(own["GIT_OBJECT_DIRECTORY"])
             if os.path.exists(index):
                 shutil.copy2(index, own["GIT_INDEX_FILE"])  # Whatever it knows need not be read again.
-            stage(git, ignored, own)
+            stage(git, list_files(git, ("--exclude-standard", f"--exclude-from={leavings}"), own), own)
             return git("write-tree", variables=own).text
     except (GitFailed, WorktreeRefused, OSError):
         return None

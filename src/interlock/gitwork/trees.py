@@ -19,7 +19,17 @@ from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork import inventory
 from interlock.gitwork.git import Git
 from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
-from interlock.gitwork.staging import LOCKS, RESOLVED, linked, restore, stage, untracked, write_rules
+from interlock.gitwork.staging import (
+    LOCKS,
+    RESOLVED,
+    administration,
+    by,
+    linked,
+    list_files,
+    restore,
+    stage,
+    write_rules,
+)
 from interlock.storage.files import locked_directory
 
 DIRECTORY = "worktrees"
@@ -175,9 +185,8 @@ class Trees:
                 the repository that the branch was in.
         """
         self._check_place()
-        user = self._git.commit_of("HEAD") or ""
-        here, (landed, fitting) = self._tip(), self.known()
-        marked = self._git.commit_of(self._marker) is not None
+        head, here, marker = self._git.commits_of("HEAD", HEADS + self.integration, self._marker)
+        user, marked, (landed, fitting) = head or "", marker is not None, self.known()
         if landed is not None and not marked:
             raise self._not_ours(landed)
         if landed is not None and here not in fitting and not self._is_in(here, landed, user):
@@ -307,30 +316,30 @@ class Trees:
         """
         with locked_directory(str(known["path"])):
             but = RESOLVED if by_command else frozenset[str]()
-            return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message, but)
+            return self._seal(self._git.at(str(known["path"])), HEADS + str(known["branch"]), message, but)
 
     def _seal(self, git: Git, branch: str, message: str, but: frozenset[str]) -> WorktreeCommit:
-        for name in LOCKS:  # Left by a git that was killed with its agent.
-            lock = os.path.join(git.directory, git("rev-parse", "--git-path", name).text)
-            if os.path.lexists(lock):
-                os.unlink(lock)
-        unmerged = unresolved(git)
-        head = git.commit_of("HEAD") or ""
+        if (known := administration(git, self.repository)) is not None:
+            for name in LOCKS:  # Left by a git that was killed with its agent.
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(known, name))
+        listing = list_files(git, by(self.rules()))
+        unmerged = _still_marked(git, listing.conflicts)
+        head, merging, tip = git.commits_of("HEAD", "MERGE_HEAD", branch)
         if unmerged:
-            return WorktreeCommit(head, unmerged)
-        stage(git, self.rules(), but=but)
-        merging = git.commit_of("MERGE_HEAD") is not None
-        if merging or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
+            return WorktreeCommit(head or "", unmerged)
+        stage(git, listing, but=but)
+        if merging is not None or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
             git("commit", "--quiet", "--no-verify", "--message", message, variables=git.identity())
-            head = git.commit_of("HEAD") or ""
-        if self._git.commit_of(HEADS + branch) != head:  # The agent has left its branch, or its HEAD is detached.
-            self._move([(HEADS + branch, head, None)])
-        return WorktreeCommit(head)
+            head, tip = git.commits_of("HEAD", branch)
+        if tip != head:  # The agent has left its branch, or its HEAD is detached.
+            self._move([(branch, head or "", None)])
+        return WorktreeCommit(head or "")
 
     def untouched(self, known: dict[str, object]) -> bool:
         """Whether the task has changed nothing since it began."""
         git = self._git.at(str(known["path"]))
-        if git.commit_of("HEAD") != known["base"] or untracked(git, self.rules()):
+        if git.commit_of("HEAD") != known["base"] or list_files(git, by(self.rules())).made:
             return False
         return git("status", "--porcelain", "-z", "--untracked-files=no").out == ""
 
@@ -377,16 +386,15 @@ class Trees:
         """The last commit that both come from; "" where there is none."""
         return self._git("merge-base", head, onto, ok=(0, 1)).text
 
-    def changed_alike(self, head: str, onto: str) -> list[str]:
-        """The files that both commits have changed since they parted, to the same: git takes two such changes for one,
-        also where each was meant to come on top of the other."""
-        base = self.parted(head, onto)
-        if not base:
+    def changed_alike(self, head: str, onto: str, parted: str) -> list[str]:
+        """The files that both commits have changed since they `parted`, to the same: git takes two such changes for
+        one, also where each was meant to come on top of the other."""
+        if parted in ("", onto):
             return []
 
         def results(commit: str) -> set[tuple[str, str]]:
             said = self._git(
-                "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=M", "-z", base, commit
+                "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=M", "-z", parted, commit
             ).names
             return set(zip(said[0::2], said[1::2], strict=True))
 
@@ -407,7 +415,7 @@ class Trees:
         Raises:
             GitFailed: it cannot be removed.
         """
-        listed = os.path.realpath(path) in {os.path.realpath(one) for one in self.all()}
+        listed = os.path.realpath(path) in self.repository.worktrees()
         if listed:
             self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
         if os.path.lexists(path):
@@ -434,9 +442,7 @@ class Trees:
 
     def all(self) -> list[str]:
         """Every worktree of the repository below our root, also where its directory is gone."""
-        lines = self._git("worktree", "list", "--porcelain").out.split("\n")
-        paths = [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
-        return [path for path in paths if self._is_ours(path)]
+        return [path for path in self.repository.worktrees() if self._is_ours(path)]
 
     def _add(self, *words: str) -> None:
         os.makedirs(self.root, mode=0o700, exist_ok=True)
@@ -500,7 +506,10 @@ class Trees:
 
 def unresolved(git: Git) -> tuple[str, ...]:
     """The files of a worktree, from its top, that a merge has left in conflict and that still hold its markers."""
-    conflicts = git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
+    return _still_marked(git, git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names)
+
+
+def _still_marked(git: Git, conflicts: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in conflicts if _marked(os.path.join(git.directory, name)))
 
 

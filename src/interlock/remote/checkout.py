@@ -40,11 +40,12 @@ class Checkout:
         clone = os.path.join(root, "clones", offer.team_id)
         os.makedirs(clone, mode=0o700, exist_ok=True)
         git = Git(clone, timeout=offer.git_timeout)
-        if not os.path.isdir(os.path.join(clone, ".git")):
+        dot = os.path.join(clone, ".git")
+        if not os.path.isdir(dot):
             git("init", "--quiet")
         self._git = git
         self._trees = Trees(
-            Repository(git, clone, offer.prefix), offer.team, offer.team_id, os.path.join(self.place, "trees")
+            Repository(git, clone, offer.prefix, dot, dot), offer.team, offer.team_id, os.path.join(self.place, "trees")
         )
         with locked_file(os.path.join(root, LOCK)):
             os.makedirs(self.place, mode=0o700, exist_ok=True)

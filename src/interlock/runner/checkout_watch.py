@@ -19,6 +19,7 @@ from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import Isolation, trees
+from interlock.gitwork.repository import Repository
 from interlock.model.names import SYSTEM
 
 INTERVAL = 5.0
@@ -79,10 +80,10 @@ class CheckoutWatch:
                 head = rows.start.head
             found = trees(workspace, how)
             top = found.repository.top
-            seen = {top: observe(found.repository.git.at(top), workspace.directory)}
+            seen = {top: observe(found.repository, top, workspace.directory)}
             for path in resting:
                 if os.path.exists(os.path.join(path, ".git")):
-                    seen[path] = observe(found.repository.git.at(path), "")
+                    seen[path] = observe(found.repository, path, "")
             # Afterwards: what a run has changed that began while we looked is in what we saw.
             with workspace.ledger.snapshot() as rows:
                 news = rows.events.since(self._head) if self._head is not None else []
@@ -128,10 +129,10 @@ class CheckoutWatch:
                     act.event("worktree.changed", task_id, **known)
 
 
-def observe(git: Git, but: str) -> Seen:
+def observe(repository: Repository, checkout: str, but: str) -> Seen:
     """What can be told cheaply of a checkout, as words to compare; `but` is a directory that does not count."""
-    seen = {"HEAD": git("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).text + " " + str(git.commit_of("HEAD"))}
-    common = git("rev-parse", "--path-format=absolute", "--git-common-dir").text
+    git, common = repository.git.at(checkout), repository.common
+    seen = {"HEAD": git("rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD", ok=(0, 128)).text}
     for line in git("for-each-ref", "--format=%(refname) %(objectname)").out.splitlines():
         name, _, commit = line.partition(" ")
         if not name.startswith(OURS):

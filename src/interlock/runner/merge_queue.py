@@ -231,7 +231,7 @@ class BranchMerge:
             if commit is None:
                 reason = CONFLICT.format(files=", ".join(files))
                 raise MergeFailure("conflict", reason, files, todo=self._todo(RESOLVE, head, onto))
-            alike = [] if self._worktree.get("returned") else found.changed_alike(head, onto)
+            alike = [] if self._worktree.get("returned") else found.changed_alike(head, onto, parted)
             if alike:
                 reason = ALIKE.format(files=", ".join(alike))
                 raise MergeFailure("conflict", reason, alike, todo=self._todo(TWICE, head, onto))

@@ -187,9 +187,14 @@ def _claim(workspace: Workspace, name: str, process: str, session: str | None) -
     with workspace.ledger.snapshot() as rows:
         worker = workers.known(rows, name, process)
         able = _able(rows, worker, workspace.settings(rows), iso(workspace.clock.now()))
+        # A session is of one run: where that has ended already, the next one gets a session of its own.
+        over = {one.name for one in able if session and rows.sessions.get(one.name, session)}
     for member in able:
-        taken, caller = None, Principal(member.name, session or new_session(), face="runner", process=process)
+        own = new_session() if session is None or member.name in over else session
+        taken, caller = None, Principal(member.name, own, face="runner", process=process)
         with suppress(RunLimit, _NothingForIt), workspace.act(caller) as act:
+            if any(run.session == own for run in act.rows.runs.open()):
+                raise _NothingForIt  # It was asked for twice at once.
             limit = worker.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: the work itself is done already.
             taken = review.claim_review(act, runner=process, parallel=limit) or claim.claim_next(
@@ -231,7 +236,7 @@ def _able(rows: Rows, worker: WorkerRecord, settings: Settings, now: str) -> lis
 
 
 class _NothingForIt(Exception):
-    """Another worker took it; the transaction, with the session it began, is rolled back."""
+    """It was taken at the same moment; the transaction, with the session it began, is rolled back."""
 
 
 def _prepared(

@@ -90,7 +90,11 @@ class UsageMeter:
         for one in waits:
             until = iso(float(one["retry_at"])) if one["retry_at"] else None
             act.event("run.waiting", task_id, run=run.id, reason=one["reason"], retry_at=until)
-        act.after_commit.append(lambda: self._waits.__delitem__(slice(len(waits))))
+
+        def told() -> None:
+            del self._waits[: len(waits)]
+
+        act.after_commit.append(told)
         spent = self.add(act, run, closes=closes)
         if spent:
             act.event("run.spent", task_id, run=run.id, **spent)
@@ -103,7 +107,11 @@ class UsageMeter:
             act.rows.runs.update(run, unmetered=unknown)
         if more:
             act.rows.runs.update(run, **{name: round((getattr(run, name) or 0) + by, 6) for name, by in more.items()})
-        act.after_commit.append(lambda: setattr(self, "_written", whole))
+
+        def written() -> None:
+            self._written = whole
+
+        act.after_commit.append(written)
         return more
 
     def lacking(self, run: Run) -> dict[str, float]:

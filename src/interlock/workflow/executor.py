@@ -154,7 +154,7 @@ class WorkflowExecution(Execution):
                 try:
                     await in_thread(partial(settling.leave, self._workspace, caller, prepared))
                 except InterlockError as error:
-                    return _failed(error, time.monotonic() - began)
+                    return _resumable(error, time.monotonic() - began)
             if self._stopped or not (over and prepared.goes_on):
                 return _result(ending, time.monotonic() - began)
             await self._end_sessions()
@@ -169,13 +169,13 @@ class WorkflowExecution(Execution):
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
             own = await in_thread(partial(settling.enter, self._workspace, prepared))
         except InterlockError as error:
-            return _failed(error)
+            return _resumable(error)
         hooks = prepared.hooks(job)
         knowledge = await in_thread(partial(self._known, prepared))
         try:
             pool, dispatcher = await in_thread(partial(self._staffed, prepared, hooks, on_update, on_start))
         except InterlockError as error:
-            return replace(ended := _failed(error), detail=f"the setting workflow_reviewer: {ended.detail}")
+            return replace(ended := _resumable(error), detail=f"the setting workflow_reviewer: {ended.detail}")
         self._pool, self._dispatcher = pool, dispatcher
         self._controller = prepared.controller(
             self._workspace,
@@ -256,13 +256,13 @@ class WorkflowExecution(Execution):
         return known.about(state, prepared.workflow, memory, log)
 
 
-def _failed(error: InterlockError, seconds: float = 0.0) -> Result:
+def _resumable(error: InterlockError, seconds: float = 0.0) -> Result:
     """How the run ended that `error` has ended; it can always be resumed."""
     return replace(failed(error, seconds), permanent=False)
 
 
 def _result(ending: Ending, seconds: float) -> Result:
     status = STATUS.get(ending.kind, "cancelled")
-    without = status in ("failed", "capacity")
-    said, why = ("", ending.summary) if without else (ending.summary, None)
-    return Result(status, said, None, why, seconds, ending.retry_at)
+    if status in ("failed", "capacity"):
+        return Result(status, "", None, ending.summary, seconds, ending.retry_at)
+    return Result(status, ending.summary, None, None, seconds, ending.retry_at)
