@@ -1,4 +1,4 @@
-"""What `interlock run` asks of the ledger, and uses of the processor, for a plan of one trivial task.
+"""What `interlock run` asks of the ledger, and uses of the processor, for a trivial task of a plan.
 
 Its command writes a file, its check looks for that. Counted in the process of the command itself; the floor of its time
 is the same interpreter starting and ending.
@@ -22,8 +22,10 @@ isolation: {isolation}
 members:
   sh: {{agent: shell}}
 tasks:
-  one: {{subject: Write it, run: echo hello > made.txt, verify: test -f made.txt}}
 """
+TASK = "  t{n}: {{subject: Write it, run: echo hello > made{n}.txt, verify: test -f made{n}.txt}}\n"
+MORE = 20
+"""How many tasks a longer plan has beyond the first."""
 COUNTED = f"""
 {TRACED}
 import resource
@@ -65,17 +67,22 @@ def run() -> list[Row]:
             Row(f"one task {where}: statements", statements, None, goals[1:], ""),
             Row(f"one task {where}: processor, start included", seconds * 1000, median(bare) * 1000),
         ]
+        longer = median([one_run(isolation, 1 + MORE)[2] for _ in range(ROUNDS)])
+        each = (longer - seconds) / MORE * 1000
+        rows.append(Row(f"each more task {where}: processor", each, None, (at_most(250),)))
         if isolation == "worktree":
             rows.append(Row(f"one task {where}: calls of git", gits, None, (), ""))
     return rows
 
 
-def one_run(isolation: str) -> tuple[float, ...]:
+def one_run(isolation: str, count: int = 1) -> tuple[float, ...]:
     """Read snapshots, statements, seconds of the processor and calls of git of one whole run."""
     with homes.directory() as place:
         project = place / "project"
         project.mkdir()
-        (project / "plan.yaml").write_text(PLAN.format(isolation=isolation))
+        (project / "plan.yaml").write_text(
+            PLAN.format(isolation=isolation) + "".join(TASK.format(n=n) for n in range(count))
+        )
         for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "Begin"]):
             subprocess.run(
                 ["git", "-c", "user.name=b", "-c", "user.email=b@localhost", *arguments], cwd=project, check=True
@@ -91,5 +98,5 @@ def one_run(isolation: str) -> tuple[float, ...]:
             [sys.executable, "-c", COUNTED], cwd=project, env=environment, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stderr
-        assert (project / "made.txt").exists() == (isolation == "none"), "its command ran elsewhere"
+        assert (project / "made0.txt").exists() == (isolation == "none"), "its command ran elsewhere"
         return tuple(float(one) for one in ran.stderr.splitlines()[-1].split())

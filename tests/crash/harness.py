@@ -1,4 +1,7 @@
-"""Starts workers on one home, kills them at random, starts others in their place, and lets `checks` judge the rest."""
+"""Starts workers on one home, kills them at random, starts others in their place, and lets `checks` judge the rest.
+
+Some workers use the home itself and some a server, which is killed as well; a runner does a plan beside them.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,27 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import interlock
-from tests.crash.checks import check
+from tests.crash.checks import check, entries
+from tests.crash.night import Night
 from tests.crash.worker import MEMBERS, TEAM
+from tests.forked import Forked
 from tests.postgres import on_postgres
+from tests.surfaces.http.harness import Server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOOK = "hook"
 """The hook command itself, for a member that works at the same time."""
-SLOTS = (*MEMBERS, "founder", HOOK)
+SERVER = "server"
+"""`interlock up`, for those that are elsewhere."""
+RUNNER = "runner"
+"""`interlock run`, on a plan that has grown."""
+SLOTS = (*MEMBERS, "founder", HOOK, SERVER, RUNNER)
 PATIENCE = 100
 """Seconds after which a worker is taken to hang: on a busy machine, a start alone takes some."""
 
@@ -31,7 +42,7 @@ class Life:
 
     slot: str
     seed: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | subprocess.Popen[str] | Forked
     by_itself: bool
     """Whether it kills itself at a point of its own."""
 
@@ -46,6 +57,7 @@ class Storm:
     lives: list[Life] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     postgres: bool = False
+    server: Server | None = None
 
     @property
     def home(self) -> str:
@@ -64,7 +76,8 @@ class Storm:
         for name in MEMBERS:
             team.spawn(name)
         home.close()
-        running = {slot: self._start(slot, rng) for slot in SLOTS}
+        self.night = Night(self.directory, self.home)
+        running = {slot: self._start(slot, rng) for slot in sorted(SLOTS, key=lambda one: one != SERVER)}
         killed = 0
         try:
             while killed < self.kills and not self.problems:
@@ -85,41 +98,46 @@ class Storm:
             for life in running.values():
                 life.process.kill()
                 self._bury(life)
-        return self.problems + check(self)
+        return self.problems + self.night.check() + check(self)
 
     def log(self, life: Life) -> Path:
         """What that worker did."""
-        return self.directory / f"{life.slot}-{life.seed}.log"
+        return self._file(life.slot, life.seed, "log")
 
     def out(self, life: Life) -> Path:
         """What that worker handed over."""
-        return self.directory / f"{life.slot}-{life.seed}.out"
+        return self._file(life.slot, life.seed, "out")
+
+    def _file(self, slot: str, seed: int, kind: str) -> Path:
+        return self.directory / f"{slot}-{seed}.{kind}"
 
     def _start(self, slot: str, rng: Random) -> Life:
-        seed = rng.randrange(10**9)
-        point = rng.randrange(1, 600) if rng.random() < 0.5 else 0
-        life = Life(slot, seed, None, bool(point))  # type: ignore[arg-type]
-        command = [
-            "tests.crash.worker",
-            self.home,
-            slot,
-            str(seed),
-            str(self.log(life)),
-            str(self.out(life)),
-            str(point),
-        ]
-        if slot == HOOK:
-            life.by_itself = False
-            command = ["interlock.surfaces.cli", "inject", "--home", self.home, "--team", TEAM, "--as", MEMBERS[0]]
-            command += ["--session", f"hook-{seed % 5}"]
-        with open(self.directory / f"{slot}-{seed}.err", "wb") as errors, open(self.out(life), "wb") as out:
-            life.process = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=ROOT, stdout=out, stderr=errors,
-                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}", "INTERLOCK_BUSY_TIMEOUT": "60"},
-            )  # fmt: skip
+        seed, point, elsewhere = rng.randrange(10**9), rng.randrange(1, 600), rng.random() < 0.4
+        by_itself = slot not in (HOOK, SERVER, RUNNER) and rng.random() < 0.5
+        if slot == RUNNER:
+            self.night.grow(rng, 2)
+        if slot == SERVER:
+            self.server = Server(Path(self.home), port=self.server.port if self.server is not None else 0)
+            life = Life(slot, seed, self.server.process, by_itself)
+        else:
+            life = Life(slot, seed, self._executed(slot, seed, point if by_itself else 0, elsewhere), by_itself)
         self.lives.append(life)
         return life
+
+    def _executed(self, slot: str, seed: int, point: int, elsewhere: bool) -> subprocess.Popen[bytes]:
+        assert self.server is not None
+        variables = {"INTERLOCK_HOME": self.home, "INTERLOCK_BUSY_TIMEOUT": "60", "PYTHONPATH": f"{ROOT / 'src'}"}
+        if elsewhere and slot != RUNNER:
+            variables |= {"INTERLOCK_URL": self.server.url, "INTERLOCK_TOKEN": self.server.tokens.admin()}
+        log, out = str(self._file(slot, seed, "log")), self._file(slot, seed, "out")
+        words = {
+            HOOK: ["interlock", "inject", "--team", TEAM, "--as", MEMBERS[0], "--session", f"hook-{seed % 5}"],
+            RUNNER: self.night.words,
+        }.get(slot, ["tests.crash.worker", slot, str(seed), log, str(out), str(point)])
+        with self._file(slot, seed, "err").open("wb") as errors, out.open("wb") as printed:
+            return subprocess.Popen(
+                [sys.executable, "-m", *words], cwd=ROOT, stdout=printed, stderr=errors, env={**os.environ, **variables}
+            )
 
     def _await(self, life: Life) -> None:
         try:
@@ -129,13 +147,24 @@ class Storm:
             life.process.kill()
 
     def _bury(self, life: Life) -> None:
-        code = life.process.wait()
-        if code != -signal.SIGKILL and (code, life.slot) != (0, HOOK):
-            errors = (self.directory / f"{life.slot}-{life.seed}.err").read_text()
+        code, errors = life.process.wait(), ""
+        if life.slot == SERVER and self.server is not None:
+            errors = self.server.close()
+        elif code != -signal.SIGKILL:
+            errors = self._file(life.slot, life.seed, "err").read_text()
+        if "Traceback" in errors or (code != -signal.SIGKILL and (code, life.slot) not in ((0, HOOK), (0, RUNNER))):
             self.problems.append(f"{life.slot}-{life.seed} ended by itself with {code}:\n{errors}")
 
 
-def let_live(process: subprocess.Popen[bytes], seconds: float) -> None:
+def done(storm: Storm) -> str:
+    """What was done, in words."""
+    ways = Counter(one["way"] for life in storm.lives for one in entries(storm.log(life)) if one["kind"] == "done")
+    slots = Counter(life.slot for life in storm.lives)
+    told = ", ".join(f"{count} {way}" for way, count in ways.most_common())
+    return f"{told}; {len(storm.night.tasks)} tasks of a plan; {slots[SERVER]} servers, {slots[RUNNER]} runners"
+
+
+def let_live(process: subprocess.Popen[bytes] | subprocess.Popen[str] | Forked, seconds: float) -> None:
     """Give it that long, unless it ends before."""
     try:
         process.wait(seconds)
@@ -146,7 +175,9 @@ def let_live(process: subprocess.Popen[bytes], seconds: float) -> None:
 def storm(kills: int, seed: int, keep: bool = False, *, postgres: bool = False) -> list[str]:
     """Run one storm in a directory of its own; what is wrong afterwards, with the command that does it again."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
-    problems = Storm(seed, kills, directory, postgres=postgres).run()
+    storm = Storm(seed, kills, directory, postgres=postgres)
+    problems = storm.run()
+    print(done(storm))
     if problems:
         problems.append(f"again: python -m tests.crash --kills {kills} --seed {seed}    (files: {directory})")
     elif not keep:

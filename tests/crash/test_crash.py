@@ -13,7 +13,7 @@ PROVEN = ("CORE-FR-001", "CORE-FR-002", "CORE-SC.1", "CORE-EC.3", "CORE-EC.5")
 @pytest.mark.storm
 @pytest.mark.dosed
 @pytest.mark.req(*PROVEN)
-@pytest.mark.parametrize(("few", "many", "postgres"), [(40, 600, False), (15, 200, True)], ids=["sqlite", "postgres"])
+@pytest.mark.parametrize(("few", "many", "postgres"), [(24, 600, False), (12, 200, True)], ids=["sqlite", "postgres"])
 def test_nothing_acknowledged_is_lost_when_processes_are_killed(
     few: int, many: int, postgres: bool, dose: float, seed: int
 ) -> None:

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from types import FrameType
 from typing import Any
@@ -21,7 +22,9 @@ from typing import Any
 import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
-from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError
+from interlock.errors import CommitUnknown, InterlockError, LedgerBusy, LedgerUnusable, ServerUnreachable, StorageError
+from tests.crash.speaking import SpokenTeam
+from tests.waiting import until
 
 MEMBERS = ("m0", "m1", "m2")
 TEAM = "alpha"
@@ -31,11 +34,13 @@ INTERESTING = frozenset("execute open write rename unlink mkdir rmdir flock ftru
 class Log:
     """What the worker is about to do and what it got."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, way: str) -> None:
+        self.way = way
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, kind: str, verb: str, **fields: Any) -> None:
-        os.write(self._descriptor, (json.dumps({"kind": kind, "verb": verb, **fields}) + "\n").encode())
+        line = {"kind": kind, "verb": verb, "way": self.way, **fields}
+        os.write(self._descriptor, (json.dumps(line) + "\n").encode())
 
 
 class Worker:
@@ -49,8 +54,12 @@ class Worker:
         self.log = log
         self.out = out
         session = None if self.rng.random() < 0.5 else f"{name}-{seed}"
-        self.team: Team = home.team(TEAM).acting(name, session=session)
         self.people: Team = home.team(TEAM)
+        self.team: Any = self.people.acting(name, session=session)
+        self.speaks = self.rng.random() < 0.2
+        if self.speaks:
+            self.team = SpokenTeam(TEAM, name, session, self.rng)
+            log.way = f"MCP, {log.way}"
         self.count = 0
 
     def run(self) -> None:
@@ -58,6 +67,9 @@ class Worker:
             self.create: 3, self.next: 5, self.claim: 2, self.complete: 4, self.release: 2, self.send: 5, self.hand: 5,
             self.inject: 3, self.note: 2, self.depend: 2, self.heartbeat: 1, self.delete: 1, self.look: 2,
         }  # fmt: skip
+        if self.speaks:  # These have no tool, or one that says more than the verb.
+            for other in (self.inject, self.depend, self.heartbeat, self.delete, self.look):
+                del verbs[other]
         while True:
             verb = self.rng.choices(list(verbs), list(verbs.values()))[0]
             try:
@@ -183,17 +195,30 @@ class Founder:
         count = 0
         while True:
             count += 1
-            name = f"t{self.seed}-{count}"
-            self.log.write("try", "create_team", team=name)
-            team = self.home.create_team(name)
-            self.log.write("done", "create_team", team=name)
-            if self.rng.random() < 0.5:
-                team.create_task("Something")
-                self.log.write("done", "work", team=name)
-            if self.rng.random() < 0.8:
-                self.log.write("try", "delete_team", team=name)
-                self.home.delete_team(name)
-                self.log.write("done", "delete_team", team=name)
+            try:
+                self.found(f"t{self.seed}-{count}")
+            except CommitUnknown as error:
+                self.log.write("refused", "found", error=error.code)
+
+    def found(self, name: str) -> None:
+        self.log.write("try", "create_team", team=name)
+        team = self.home.create_team(name)
+        self.log.write("done", "create_team", team=name)
+        if self.rng.random() < 0.5:
+            team.create_task("Something")
+            self.log.write("done", "work", team=name)
+        if self.rng.random() < 0.8:
+            self.log.write("try", "delete_team", team=name)
+            self.home.delete_team(name)
+            self.log.write("done", "delete_team", team=name)
+
+
+def answers(home: Home) -> bool:
+    """Whether it does: its server may have been killed."""
+    with suppress(ServerUnreachable):
+        home.teams()
+        return True
+    return False
 
 
 def kill_myself_at(point: int, after: bool) -> None:
@@ -211,14 +236,16 @@ def kill_myself_at(point: int, after: bool) -> None:
     sys.setprofile(watch)
 
 
-def main(path: str, name: str, seed: int, log: str, out: str, point: int) -> None:
-    home = interlock.connect(path)
+def main(name: str, seed: int, log: str, out: str, point: int) -> None:
+    home = interlock.connect()
+    until(lambda: answers(home))
+    told = Log(log, "HTTP" if home.elsewhere else "here")
     descriptor = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    worker = Founder(home, seed, Log(log)) if name == "founder" else Worker(home, name, seed, Log(log), descriptor)
+    worker = Founder(home, seed, told) if name == "founder" else Worker(home, name, seed, told, descriptor)
     if point:
         kill_myself_at(point, after=seed % 2 == 0)
     worker.run()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5], int(sys.argv[6]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))

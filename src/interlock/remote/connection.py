@@ -42,6 +42,9 @@ SERVER = "interlock-server"
 WARNINGS = "interlock-warnings"
 UNSETTLED = (401, 503)
 """What a server answers that may know nothing of the copy which another one behind this address got before."""
+MADE_ALREADY = (404, 409)
+"""What else it answers where the change was no team's, which no ledger knows by its key: what was to be made is there,
+or what was to go is gone."""
 GATEWAY = (502, 503, 504)
 """What a proxy answers whose server is away."""
 
@@ -143,7 +146,8 @@ class ServerConnection:
                 return answer
             else:
                 refusal = _error(status, answer, self.url)
-                if SERVER in headers and status in UNSETTLED:
+                other = self._server != server and not path.startswith("/api/verbs/teams/")
+                if SERVER in headers and (status in UNSETTLED or (other and status in MADE_ALREADY)):
                     raise CommitUnknown(
                         f"What {self.url} answered first was lost, and now it refuses ({refusal}); whether this was "
                         "done is not known. Look before you try again.",

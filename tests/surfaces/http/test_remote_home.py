@@ -38,14 +38,15 @@ def local(server: Server) -> Iterator[Home]:
 
 
 class Cutting:
-    """A way to a server that loses answers: `lose(n)` the next n answers to a change, after it was made. Then it may
-    lead to another server, which answers `away`."""
+    """A way to a server that loses answers: `lose(n)` the next n answers to a change, after it was made. Each time it
+    does `once_lost`. Then it may lead to another server, which answers `away`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._losing = 0
         self.lost = 0
         self.away = b""
+        self.once_lost: Callable[[], object] = lambda: None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -71,6 +72,7 @@ class Cutting:
                 if self._losing and b"idempotency-key" in request.lower():
                     self._losing -= 1
                     self.lost += 1
+                    self.once_lost()
                     return
                 near.sendall(self.away or answer)
 
@@ -351,6 +353,32 @@ def test_a_change_is_made_by_the_server_that_follows_a_killed_one(start: Callabl
         start(tmp_path / "home", port=server.port)
         assert home.team("alpha").create_task("two").subject == "two"  # nothing of it had been sent
         assert [task.subject for task in home.team("alpha").tasks()] == ["one", "two"]
+
+
+@pytest.mark.long
+def test_whether_a_team_was_made_or_deleted_is_not_known_once_the_server_that_was_asked_is_gone(
+    start: Callable[..., Server], tmp_path: Path
+) -> None:
+    servers = [start(tmp_path / "home")]
+    way = Cutting(servers[0])
+
+    def killed() -> None:
+        servers[-1].kill()
+        servers.append(start(tmp_path / "home", port=servers[0].port))
+
+    with interlock.connect(way.url, servers[0].tokens.admin(), environment={}) as home:
+        home.create_team("alpha")
+        way.lose(2)  # The server is the same, and knows what it has answered.
+        home.create_team("beta")
+        with pytest.raises(errors.TeamExists):
+            home.create_team("beta")
+        way.once_lost = killed
+        for verb, name in ((home.create_team, "gamma"), (home.delete_team, "beta")):
+            way.lose(1)
+            with pytest.raises(errors.CommitUnknown, match=r"now it refuses \(.*(exists already|not found)"):
+                verb(name)  # type: ignore[operator]
+        assert home.teams() == ["alpha", "gamma"]
+    way.close()
 
 
 def test_a_key_holds_for_one_request_of_one_caller_at_every_address(server: Server, team: str) -> None:

@@ -1,0 +1,83 @@
+"""A plan that grows, and `interlock run` on it: killed and started again, with programs that its tasks leave behind."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import interlock
+from interlock.processes import table
+from tests.behaviours.repository import Repository
+
+NIGHT = "night"
+LEFT = "86417"
+"""How many seconds the program sleeps that each task leaves behind: by that number it is found."""
+PATIENCE = 900
+
+
+class Night:
+    """A repository, and the team that works on it in worktrees."""
+
+    def __init__(self, directory: Path, home: str) -> None:
+        self.home = home
+        self.repository = Repository(directory / "work")
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self._plan = directory / "plan.yaml"
+
+    @property
+    def words(self) -> list[str]:
+        """The module, with its words, that does the plan as far as it goes."""
+        return ["interlock", "--home", self.home, "run", str(self._plan), "--unattended"]
+
+    def grow(self, rng: Random, count: int) -> None:
+        """Add tasks to the plan, which wait for some of those before them."""
+        for _ in range(count):
+            key, earlier = f"t{len(self.tasks)}", list(self.tasks)[-6:]
+            self.tasks[key] = {
+                "run": f"sleep {LEFT} & echo {key} > {key}",
+                "verify": f"grep -qx {key} {key}",
+                "blocked_by": rng.sample(earlier, min(len(earlier), rng.randrange(3))),
+            }
+        plan = {
+            "team": NIGHT, "workdir": "work", "isolation": "worktree", "parallel": 2,
+            "members": {"ada": {"agent": "shell"}, "ben": {"agent": "shell"}}, "tasks": self.tasks,
+        }  # fmt: skip
+        written = self._plan.with_suffix(".new")
+        written.write_text(json.dumps(plan))
+        written.replace(self._plan)
+
+    def check(self) -> list[str]:
+        """Do the rest, undisturbed; what is wrong then."""
+        done = subprocess.run(
+            [sys.executable, "-m", *self.words], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        problems = [] if done.returncode == 0 else [f"the last run ended with {done.returncode}:\n{done.stdout}"]
+        home = interlock.connect(self.home)
+        try:
+            tasks = {str(task.plan_key): task for task in home.team(NIGHT).tasks(limit=10**6)}
+        finally:
+            home.close()
+        branch = f"interlock/{NIGHT}"
+        merged = Counter(re.findall(r"^Merge (\S+):", self.repository.git("log", "--format=%s", branch), re.MULTILINE))
+        files = set(self.repository.files(branch))
+        for key in self.tasks:
+            task = tasks.get(key)
+            if task is None or task.state != "done":
+                problems.append(f"{key} is {task and (task.state, task.run)}")
+            elif key not in files or self.repository.show(branch, key) != key:
+                problems.append(f"{key} is done, and its file is not in {branch}")
+            elif merged[task.id] != 1 or not (task.check or {}).get("merged"):
+                problems.append(f"{key} was merged {merged[task.id]} times; its evidence: {task.check}")
+        left = [row.pid for row in table.rows() if table.words(row.pid)[-2:] == ["sleep", LEFT]]
+        problems += [f"processes are left: {left}"] if left else []
+        for words in (("worktree", "list", "--porcelain"), ("branch", "--list", "interlock-work/*")):
+            lines = [one for one in self.repository.git(*words).splitlines() if one.startswith(("worktree ", " ", "+"))]
+            if len(lines) > (words[0] == "worktree"):
+                problems.append(f"left in the repository: {lines}")
+        return problems
