@@ -58,6 +58,10 @@ class Storm:
     problems: list[str] = field(default_factory=list)
     postgres: bool = False
     server: Server | None = None
+    night: Night = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.night = Night(self.directory, self.home)
 
     @property
     def home(self) -> str:
@@ -76,7 +80,6 @@ class Storm:
         for name in MEMBERS:
             team.spawn(name)
         home.close()
-        self.night = Night(self.directory, self.home)
         running = {slot: self._start(slot, rng) for slot in sorted(SLOTS, key=lambda one: one != SERVER)}
         killed = 0
         try:
