@@ -22,7 +22,7 @@ def repository(place: Place) -> Repository:
     tasks = {
         "a": {"run": "echo a > a.txt"},
         # Only when `on-a` has begun, which would be built on it otherwise.
-        "b": {"run": "echo b > b.txt; echo four >> story.txt", "blocked_by": ["on-a"]},
+        "b": {"run": "echo bäß > b.txt; echo four >> story.txt", "blocked_by": ["on-a"]},
         "on-a": {"run": "cp a.txt on-a.txt", "blocked_by": ["a"]},
         "bad": {"run": "echo half > half.txt; false", "retries": 0},
     }
@@ -151,6 +151,24 @@ def test_the_diff_of_an_open_task_has_all_that_lies_there_and_touches_nothing(
     patch = place.team.diff("b").diff
     applied = subprocess.run(["git", "apply", "--check"], cwd=place.work, input=patch, text=True, check=False)
     assert applied.returncode == 0
+
+
+def test_a_diff_is_read_in_parts_of_whole_lines(place: Place, repository: Repository) -> None:
+    whole = place.team.diff("b")
+    assert (whole.next, whole.size) == (None, len(whole.diff.encode()))
+    for most in (4, 5, 40, whole.size - 1, whole.size):
+        start: int | None = 0
+        parts = []
+        while start is not None:
+            part = place.team.diff("b", start=start, most=most)
+            assert part.size == whole.size and len(part.diff) <= most
+            parts.append(part.diff)
+            start = part.next
+        assert "".join(parts) == whole.diff, most
+    assert most > 100 and all(part.endswith("\n") for part in parts)
+    for wrong in ({"start": -1}, {"most": -1}, {"start": "0"}):
+        with pytest.raises(InvalidRequest):
+            place.team.diff("b", **wrong)  # type: ignore[arg-type]
 
 
 def test_without_a_worktree_there_is_no_diff(place: Place) -> None:

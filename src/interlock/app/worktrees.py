@@ -3,17 +3,23 @@ the user's."""
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Sequence
 
 from interlock import app, core, mirror, model
-from interlock.app.base import TeamBase
+from interlock.app.base import TeamBase, whole_number
 from interlock.core.tasks.find import find
 from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
 from interlock.model.names import HUMAN
 from interlock.model.task import Task
 from interlock.model.text import named
 from interlock.storage.files import locked_directory
+
+DIFF_BYTES = 8 * 1024**2
+"""Most bytes of a diff in one answer."""
+MOST_OF_A_CHARACTER = 4
+"""Bytes of UTF-8."""
 
 
 class WorktreeVerbs(TeamBase):
@@ -58,13 +64,22 @@ class WorktreeVerbs(TeamBase):
         with workspace.look() as rows:
             return mirror.task_view.show(rows, find(rows, task))
 
-    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> model.views.TaskDiff:
+    def diff(
+        self, task: str, *, stat: bool = False, color: bool = False, start: int = 0, most: int | None = None
+    ) -> model.views.TaskDiff:
         """What a task with a worktree of its own has changed; with `stat` only the files.
+
+        Args:
+            start: the byte to begin with; `next` of what was answered before.
+            most: how many bytes at most, of whole lines where one fits; 8 MiB, and never more.
 
         Raises:
             WorktreeRefused: it has no worktree, or git does not answer.
             GitFailed: git failed.
+            InvalidRequest: `start` or `most` is no such number.
         """
+        whole_number(start, "start")
+        whole_number(most, "most")
         with self._workspace.look() as rows:
             found = find(rows, task)
         if found.worktree is None:
@@ -75,10 +90,14 @@ class WorktreeVerbs(TeamBase):
             )
         git = app.running
         trees = git.trees(self._workspace, git.look(self._workspace))
-        text = git.changes(trees, found.worktree, stat=stat, color=color)
-        shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        known = found.worktree
-        return model.views.TaskDiff(found.id, known["branch"], known["base"], known.get("merged"), shown)
+        known, bound = found.worktree, min(most or DIFF_BYTES, DIFF_BYTES)
+        data, size = git.changes(trees, known, stat=stat, color=color, start=start, most=bound)
+        cut = start + len(data) < size
+        data = data[: data.rfind(b"\n") + 1] or data if cut else data
+        text, used = codecs.utf_8_decode(data, "replace", not cut or len(data) < MOST_OF_A_CHARACTER)
+        return model.views.TaskDiff(
+            found.id, known["branch"], known["base"], known.get("merged"), text, size, start + used if cut else None
+        )
 
     def merge(
         self,

@@ -7,6 +7,7 @@ elsewhere, so that it happens whole or not at all, and never over a change that 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,22 +19,37 @@ from interlock.gitwork.trees import DELIVERING, Trees
 from interlock.model.views import MergeResult
 
 
-def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False) -> str:
+def changes(
+    found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False, start: int = 0, most: int
+) -> tuple[bytes, int]:
     """What a task changed, as a patch or (`stat`) as a list of files. For an open task: all that lies in its worktree,
-    committed or not, against what it has of the integration branch; for a merged one: what the merge brought."""
-    git = found.repository.git
+    committed or not, against what it has of the integration branch; for a merged one: what the merge brought.
+
+    Returns:
+        (`most` bytes of it, from the byte `start` on, and how many there are): no more of it is in memory.
+    """
     words = ["--color=always" if color else "--no-color", *(["--stat=100"] if stat else [])]
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        path = os.path.join(place, "diff")
+        _write(found, known, f"--output={path}", *words)
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read(most), os.fstat(file.fileno()).st_size
+
+
+def _write(found: Trees, known: Mapping[str, Any], *words: str) -> None:
+    git = found.repository.git
     merged, head = known.get("merged"), known.get("head")
     if merged and git.commit_of(f"{merged}^2") == head:
-        return git("diff", "--no-ext-diff", *words, f"{merged}^1", str(merged)).out
-    if merged or not found.have(known):
+        git("diff", "--no-ext-diff", *words, f"{merged}^1", str(merged))
+    elif merged or not found.have(known):
         tip = str(head) if head else git.commit_of(HEADS + str(known["branch"]))
         if not tip or git.commit_of(tip) is None:
             raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
-        return git("diff", "--no-ext-diff", *words, _start(found, known, tip), tip).out
-    tree = git.at(str(known["path"]))
-    start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
-    return difference(tree, found.rules(), start, *words)
+        git("diff", "--no-ext-diff", *words, _start(found, known, tip), tip)
+    else:
+        tree = git.at(str(known["path"]))
+        difference(tree, found.rules(), _start(found, known, tree.commit_of("HEAD") or "HEAD"), *words)
 
 
 def changed(found: Trees, known: Mapping[str, Any]) -> list[ChangedPath]:

@@ -118,14 +118,16 @@ class FilePart:
 
 @dataclass(slots=True, frozen=True)
 class TaskDiff:
-    """What a task with a worktree of its own has changed, as a patch or as a list of files. `merged` is the commit that
-    merged it."""
+    """What a task with a worktree of its own has changed, as a patch or as a list of files, which has `size` bytes:
+    all of it, or a part before the byte `next`. `merged` is the commit that merged it."""
 
     task_id: str
     branch: str
     base: str
     merged: str | None
     diff: str
+    size: int
+    next: int | None
 
 
 @dataclass(slots=True, frozen=True)

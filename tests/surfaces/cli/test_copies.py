@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app import worktrees
 from tests.behaviours.repository import Repository
 from tests.surfaces.cli.conftest import Interlock
 
@@ -20,12 +21,17 @@ def repository(here: Path, interlock: Interlock) -> Repository:
     return made
 
 
-def test_a_diff_is_a_patch_or_a_list_of_files_or_json(interlock: Interlock, repository: Repository) -> None:
+def test_a_diff_is_a_patch_or_a_list_of_files_or_json(
+    interlock: Interlock, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patch = interlock("diff", "a")
     assert patch.code == 0 and patch.out.startswith("diff --git a/a.txt b/a.txt") and patch.out.endswith("+a\n")
     assert "a.txt | 1 +" in interlock("diff", "a", "--stat").out
     found = interlock("--json", "diff", "a").json
     assert found["diff"] == patch.out and found["merged"] == repository.head("interlock/crew")
+    monkeypatch.setattr(worktrees, "DIFF_BYTES", 60)
+    assert interlock("diff", "a").out == patch.out
+    assert interlock("--json", "diff", "a").json == found
 
 
 def test_a_merge_shows_what_it_would_do_and_then_does_it(interlock: Interlock, repository: Repository) -> None:

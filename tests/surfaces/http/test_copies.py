@@ -47,6 +47,8 @@ def test_a_diff_is_a_patch_or_a_list_of_files(admin: Client, task: str, team: st
     found = admin.get(f"/api/teams/crew/tasks/{task}/diff")
     assert found["diff"].startswith("diff --git a/a.txt b/a.txt") and found["task_id"] == task
     assert "a.txt | 1 +" in admin.get(f"/api/teams/crew/tasks/{task}/diff?stat=true")["diff"]
+    rest = admin.get(f"/api/teams/crew/tasks/{task}/diff?start=5")
+    assert rest["diff"] == found["diff"][5:] and (rest["size"], rest["next"]) == (found["size"], None)
     plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
     assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (409, "worktree_refused")
     assert admin.refused("GET", "/api/teams/crew/tasks/none/diff")[0] == 404

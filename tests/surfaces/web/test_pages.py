@@ -60,7 +60,8 @@ def test_a_merged_task_lists_what_it_changed_and_how_its_check_fared(
     Repository(tmp_path / "work").commit("a check", **{"check.sh": "test -s made.txt\n"})
     task = {"run": "ln -s /etc/hosts far; echo exit 0 > check.sh", "verify": "sh check.sh"}
     plan = {"team": "changed", "workdir": "work", "isolation": "worktree", "members": {"ada": {"agent": "shell"}}}
-    (tmp_path / "plan.yaml").write_text(json.dumps({**plan, "tasks": {"one": task}}))
+    much = {"run": "seq 400000 > much"}
+    (tmp_path / "plan.yaml").write_text(json.dumps({**plan, "tasks": {"one": task, "two": much}}))
     home.stage(str(tmp_path / "plan.yaml"))
     home.drive("changed")
     id = home.team("changed").task("one").id
@@ -68,6 +69,8 @@ def test_a_merged_task_lists_what_it_changed_and_how_its_check_fared(
         page = browser.call("GET", f"/projects/changed/{place}").body.decode()
         assert "verified only by tests it changed, namely check.sh" in page, place
         assert "changed check.sh, far (new)" in page and "links out of the repository: far -&gt; /etc/hosts" in page
+    page = browser.call("GET", f"/projects/changed/tasks/{home.team('changed').task('two').id}/changes").body.decode()
+    assert "This is not all of it" in page and len(page) < 10**6
     assert "the earlier one fails: check.sh" in browser.call("GET", f"/projects/changed/tasks/{id}").body.decode()
 
 

@@ -95,7 +95,8 @@ def answer_questions(call: Call, team: Team) -> bool:
                 break
             if one.kind == "review" and text.lower() in DIFFS:
                 try:
-                    click.echo_via_pager("\n".join(task_text.changed(team.diff(one.task_id))))
+                    shown = task_text.changed(task_text.diff_of(team, one.task_id))
+                    click.echo_via_pager(f"{line}\n" for line in shown)
                 except InterlockError as error:
                     click.secho(error.message, fg="red", err=True)
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -385,13 +386,16 @@ def diff(call: Call, task: str, stat: bool) -> None:
     For tasks of a team that works in worktrees (`isolation: worktree`). Without a terminal it is a patch for `git
     apply`.
     """
-    found = call.team().diff(task, stat=stat)
+    parts = task_text.diff_of(call.team(), task, stat=stat)
     if call.json:
-        call.document(found)
+        first, *rest = parts
+        call.document(replace(first, diff="".join(one.diff for one in (first, *rest)), next=None))
     elif sys.stdout.isatty():
-        call.say(task_text.changed(found))
+        for line in task_text.changed(parts):
+            call.say([line])
     else:
-        click.echo(found.diff, nl=False)
+        for one in parts:
+            click.echo(one.diff, nl=False)
 
 
 @verb("merge", example="interlock merge --all --dry-run\ninterlock merge 003 --into main")

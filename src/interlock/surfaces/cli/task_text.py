@@ -6,15 +6,20 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock import model
+from interlock.errors import Conflict
 from interlock.model.task import Task
 from interlock.model.text import plain
 from interlock.surfaces.cli import words
+
+if TYPE_CHECKING:
+    from interlock.app.team import Team
+    from interlock.model.views import TaskDiff
 
 TAIL_LINES = 20
 FILES_SHOWN = 50
@@ -46,14 +51,31 @@ def listed(tasks: Sequence[Task]) -> list[str]:
     return words.table(["TASK", "STATE", "PRIORITY", "OWNER", "WAITS FOR", "UPDATED", "SUBJECT"], rows)
 
 
-def changed(found: model.views.TaskDiff) -> list[str]:
+def changed(parts: Iterable[TaskDiff]) -> Iterator[str]:
     """The lines of a diff, in colours."""
-    lines = plain(found.diff).splitlines()
-    for place, line in enumerate(lines):
-        head = line.startswith(("+++", "---", "diff ", "index "))
-        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        lines[place] = click.style(line, bold=True) if head else click.style(line, fg=colour)
-    return lines or [f"{found.task_id} changed nothing"]
+    for part in parts:
+        for line in plain(part.diff).splitlines():
+            head = line.startswith(("+++", "---", "diff ", "index "))
+            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+            yield click.style(line, bold=True) if head else click.style(line, fg=colour)
+        if not part.size:
+            yield f"{part.task_id} changed nothing"
+
+
+def diff_of(team: Team, task: str, *, stat: bool = False) -> Iterator[TaskDiff]:
+    """What a task changed, part by part.
+
+    Raises:
+        Conflict: it changes meanwhile.
+    """
+    part = team.diff(task, stat=stat)
+    size = part.size
+    yield part
+    while part.next is not None:
+        part = team.diff(task, stat=stat, start=part.next)
+        if part.size != size:
+            raise Conflict(f"{part.task_id} is changing its files right now: this is not all of its diff. Try again.")
+        yield part
 
 
 def mermaid(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[str]:

@@ -16,6 +16,8 @@ from interlock.surfaces.web.views.project import plain_members
 
 BASELINES_LOOKED_AT = 200
 """Checks on trees before the work among which that of a task is looked for."""
+PATCH_BYTES = 2 * 1024**2
+"""So much of a patch is looked at for the page of changes."""
 TAIL_LINES, LOG_LINES = 200, 1000
 """So many lines of a run's output are shown on the task's page, and on one page of its log."""
 
@@ -170,15 +172,17 @@ def _printed_before(page: PageContext, task: Task) -> str | None:
 def changes(page: PageContext) -> Json:
     """The patch, file by file."""
     task = story(page).task
-    refused, patch = None, ""
+    refused, patch, cut = None, "", False
     try:
-        patch = page.team.diff(task.id).diff
+        found = page.team.diff(task.id, most=PATCH_BYTES)
+        patch, cut = found.diff, found.next is not None
     except InterlockError as error:
         refused = error.message
     files = files_of(patch)
     return {
         "task": task,
         "refused": refused,
+        "cut": cut,
         "files": files[:FILES],
         "left_out": len(files) - len(files[:FILES]),
         "added": sum(one.added for one in files),
