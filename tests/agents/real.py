@@ -7,6 +7,8 @@ nothing but the endpoint: a home of their own, no key but a dummy, no way out. W
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from tests import pinned
 from tests.agents.endpoint import Endpoint, Move, Seen, call
 
 SECONDS = 600.0  # of a test: what these programs take on a busy machine is not ours to know
+NAMED = re.compile(r"^# (\w+): .* \((TASK-[\d-]+)\)$", re.MULTILINE)
+"""How a prompt names the task of a plan that it is about: key and id."""
+PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"}
 
 
 def enter(
@@ -23,25 +28,45 @@ def enter(
 ) -> None:
     """From now on, `agent: <name>` is the real program, as that pin (the one of its name) has it, and its model is
     `model` of the endpoint."""
-    home.mkdir(exist_ok=True)
-    # Its programs first; node is found where it was.
-    monkeypatch.setenv("PATH", pinned.programs(package or name), prepend=os.pathsep)
-    # Codex makes nothing executable below the system's directory for temporary files, and says so each time.
-    monkeypatch.setenv("HOME", str(home))
-    for proxy in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(proxy, raising=False)
-        monkeypatch.delenv(proxy.lower(), raising=False)
-    match name:
-        case "claude":
-            settings = endpoint.claude(model)
-        case "codex":
-            settings = endpoint.codex(model, home / "codex")
-        case "gemini":
-            settings = endpoint.gemini(model, home)
-        case _:
-            settings = endpoint.opencode(model, home / "opencode")
-    for variable, value in settings.items():
+    wanted = environment(home, endpoint, {name: model}, package)
+    for variable in os.environ.keys() - wanted.keys():
+        monkeypatch.delenv(variable)
+    for variable, value in wanted.items():
         monkeypatch.setenv(variable, value)
+
+
+def environment(home: Path, endpoint: Endpoint, models: Mapping[str, str], package: str = "") -> dict[str, str]:
+    """The variables of a process whose agents (name -> model) are these real programs; `enter` says of which pin."""
+    home.mkdir(exist_ok=True)
+    found = {name: value for name, value in os.environ.items() if name.upper() not in PROXIES}
+    # Codex makes nothing executable below the system's directory for temporary files, and says so each time.
+    found["HOME"] = str(home)
+    for name, model in models.items():
+        # Its programs first; node is found where it was.
+        found["PATH"] = os.pathsep.join((pinned.programs(package or name), found["PATH"]))
+        match name:
+            case "claude":
+                found |= endpoint.claude(model)
+            case "codex":
+                found |= endpoint.codex(model, home / "codex")
+            case "gemini":
+                found |= endpoint.gemini(model, home)
+            case _:
+                found |= endpoint.opencode(model, home / "opencode")
+    return found
+
+
+def write(seen: Seen, root: Path, path: str, text: str) -> Move:
+    """The model makes that file below its working directory, each program in its own way."""
+    if seen.model == "claude":
+        where = str(root / path)
+        blocks = [one for had in seen.body["messages"] for one in had["content"] if isinstance(one, dict)]
+        known = any(one.get("type") == "tool_use" and one["input"].get("file_path") == where for one in blocks)
+        if (root / path).exists() and not known:  # It overwrites only what it has read.
+            return call("Read", file_path=where)
+        return call("Write", file_path=where, content=text)
+    lines = "".join(f"+{line}\n" for line in text.splitlines())
+    return call("apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
 
 
 def shell(name: str, command: str) -> Move:

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the files also when nothing is wrong")
     parser.add_argument("--migrations", action="store_true", help="kill processes that migrate a ledger instead")
     parser.add_argument("--postgres", action="store_true", help="with a ledger on PostgreSQL")
+    parser.add_argument("--agents", action="store_true", help="with Claude Code and Codex among those killed")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
     with tempfile.TemporaryDirectory(prefix="il-") as runtime:
@@ -27,7 +28,7 @@ def main() -> int:
         problems = (
             migrations(options.kills, seed, options.keep)
             if options.migrations
-            else storm(options.kills, seed, options.keep, postgres=options.postgres)
+            else storm(options.kills, seed, options.keep, postgres=options.postgres, agents=options.agents)
         )
     for problem in problems:
         print(problem, file=sys.stderr)

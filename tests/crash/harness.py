@@ -12,17 +12,22 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import interlock
+from interlock.processes import table
+from tests.agents.endpoint import Endpoint
 from tests.crash.checks import check, entries
 from tests.crash.night import Night
 from tests.crash.worker import MEMBERS, TEAM
 from tests.forked import Forked
 from tests.postgres import on_postgres
 from tests.surfaces.http.harness import Server
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOOK = "hook"
@@ -31,6 +36,8 @@ SERVER = "server"
 """`interlock up`, for those that are elsewhere."""
 RUNNER = "runner"
 """`interlock run`, on a plan that has grown."""
+PROGRAM = "program"
+"""A process that a run of the plan has begun: Claude Code, Codex, what they start."""
 SLOTS = (*MEMBERS, "founder", HOOK, SERVER, RUNNER)
 PATIENCE = 100
 """Seconds after which a worker is taken to hang: on a busy machine, a start alone takes some."""
@@ -57,11 +64,14 @@ class Storm:
     lives: list[Life] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     postgres: bool = False
+    endpoint: Endpoint | None = None
     server: Server | None = None
+    struck: Counter[str] = field(default_factory=Counter)
+    """Which processes of runs were killed."""
     night: Night = field(init=False)
 
     def __post_init__(self) -> None:
-        self.night = Night(self.directory, self.home)
+        self.night = Night(self.directory, self.home, self.endpoint)
 
     @property
     def home(self) -> str:
@@ -84,7 +94,10 @@ class Storm:
         killed = 0
         try:
             while killed < self.kills and not self.problems:
-                slot = rng.choice(SLOTS)
+                slot = rng.choice(SLOTS if self.endpoint is None else (*SLOTS, *[PROGRAM] * 4))
+                if slot == PROGRAM:
+                    killed += self._strike(rng, running[RUNNER])
+                    continue
                 life = running[slot]
                 let_live(life.process, rng.uniform(0.0, 0.15))
                 if life.by_itself:
@@ -101,7 +114,21 @@ class Storm:
             for life in running.values():
                 life.process.kill()
                 self._bury(life)
-        return self.problems + self.night.check() + check(self)
+        with patch.dict(os.environ, self.night.environment):  # The doctor looks for their programs.
+            return self.problems + self.night.check() + check(self)
+
+    def _strike(self, rng: Random, runner: Life) -> bool:
+        """Kill one process of a run, if that runner begins one."""
+        until(lambda: runner.process.poll() is not None or self.night.programs(), PATIENCE)
+        let_live(runner.process, rng.uniform(0.0, 2.0))
+        found = sorted(self.night.programs())
+        if not found:
+            return False
+        pid = rng.choice(found)
+        self.struck[" ".join(sorted(table.names(pid)))] += 1
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return True
 
     def log(self, life: Life) -> Path:
         """What that worker did."""
@@ -132,6 +159,7 @@ class Storm:
         variables = {"INTERLOCK_HOME": self.home, "INTERLOCK_BUSY_TIMEOUT": "60", "PYTHONPATH": f"{ROOT / 'src'}"}
         if elsewhere and slot != RUNNER:
             variables |= {"INTERLOCK_URL": self.server.url, "INTERLOCK_TOKEN": self.server.tokens.admin()}
+        base = self.night.environment if slot == RUNNER else os.environ
         log, out = str(self._file(slot, seed, "log")), self._file(slot, seed, "out")
         words = {
             HOOK: ["interlock", "inject", "--team", TEAM, "--as", MEMBERS[0], "--session", f"hook-{seed % 5}"],
@@ -139,7 +167,7 @@ class Storm:
         }.get(slot, ["tests.crash.worker", slot, str(seed), log, str(out), str(point)])
         with self._file(slot, seed, "err").open("wb") as errors, out.open("wb") as printed:
             return subprocess.Popen(
-                [sys.executable, "-m", *words], cwd=ROOT, stdout=printed, stderr=errors, env={**os.environ, **variables}
+                [sys.executable, "-m", *words], cwd=ROOT, stdout=printed, stderr=errors, env={**base, **variables}
             )
 
     def _await(self, life: Life) -> None:
@@ -164,7 +192,8 @@ def done(storm: Storm) -> str:
     ways = Counter(one["way"] for life in storm.lives for one in entries(storm.log(life)) if one["kind"] == "done")
     slots = Counter(life.slot for life in storm.lives)
     told = ", ".join(f"{count} {way}" for way, count in ways.most_common())
-    return f"{told}; {len(storm.night.tasks)} tasks of a plan; {slots[SERVER]} servers, {slots[RUNNER]} runners"
+    struck = "".join(f"; {count} {name}" for name, count in storm.struck.most_common())
+    return f"{told}; {len(storm.night.tasks)} tasks of a plan; {slots[SERVER]} servers, {slots[RUNNER]} runners{struck}"
 
 
 def let_live(process: subprocess.Popen[bytes] | subprocess.Popen[str] | Forked, seconds: float) -> None:
@@ -175,14 +204,16 @@ def let_live(process: subprocess.Popen[bytes] | subprocess.Popen[str] | Forked, 
         return
 
 
-def storm(kills: int, seed: int, keep: bool = False, *, postgres: bool = False) -> list[str]:
+def storm(kills: int, seed: int, keep: bool = False, *, postgres: bool = False, agents: bool = False) -> list[str]:
     """Run one storm in a directory of its own; what is wrong afterwards, with the command that does it again."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
-    storm = Storm(seed, kills, directory, postgres=postgres)
-    problems = storm.run()
+    with Endpoint(most=1000 * kills) as endpoint:
+        storm = Storm(seed, kills, directory, postgres=postgres, endpoint=endpoint if agents else None)
+        problems = storm.run()
     print(done(storm))
     if problems:
-        problems.append(f"again: python -m tests.crash --kills {kills} --seed {seed}    (files: {directory})")
+        words = "".join(f" --{name}" for name, on in (("postgres", postgres), ("agents", agents)) if on)
+        problems.append(f"again: python -m tests.crash --kills {kills} --seed {seed}{words}    (files: {directory})")
     elif not keep:
         shutil.rmtree(directory)
     return problems

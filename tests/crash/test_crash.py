@@ -20,6 +20,14 @@ def test_nothing_acknowledged_is_lost_when_processes_are_killed(
     assert storm(max(few, int(many * dose)), seed=seed, postgres=postgres) == []
 
 
+@pytest.mark.npm
+@pytest.mark.storm
+@pytest.mark.dosed
+@pytest.mark.timeout(900)
+def test_agent_programs_are_among_those_killed(dose: float, seed: int) -> None:
+    assert storm(max(24, int(300 * dose)), seed=seed, agents=True) == []
+
+
 @pytest.mark.req("CORE-FR-002", "CORE-EC.5")
 def test_a_migration_is_whole_or_not_at_all_when_processes_are_killed() -> None:
     assert migrations(kills=8, seed=1) == []

@@ -24,12 +24,11 @@ import pytest
 from interlock.processes import table
 from interlock.runner.run_processes import session_token
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
-from tests.agents.real import enter
+from tests.agents.real import NAMED, enter, write
 from tests.night.long_night import QUESTION, LongNight
 from tests.night.stage import Night
 from tests.waiting import until
 
-NAMED = re.compile(r"^# (\w+): .* \((TASK-[\d-]+)\)$", re.MULTILINE)
 WHERE = re.compile(r"[^\s\"'\\]*/teams/(\w+)/worktrees/")
 LIMIT = "You've hit your usage limit. Try again in 1 second."
 MEMBERS = {"ada": "claude", "bob": "codex", "cem": "claude", "dot": "codex"}
@@ -71,7 +70,7 @@ class Models:
                 return say("That was all.")
             case "half":
                 self.done.add(f"{team} {key} halved")
-                return self._write(seen, root, f"parts/{key}.py", "NUMBER = 0\n")
+                return write(seen, root, f"parts/{key}.py", "NUMBER = 0\n")
         if self.completed.get(task) == seen.spoken - 1:
             return say("That was all.")
         if f"{team} {key} halved" in self.done:
@@ -79,7 +78,7 @@ class Models:
             return self._complete(seen, task, "Nearly.")
         for path, text in works.wanted(key, root).items():
             if not (root / path).exists() or (root / path).read_text() != text:
-                return self._write(seen, root, path, text)
+                return write(seen, root, path, text)
         return self._complete(seen, task, "Its test is green.")
 
     def _complete(self, seen: Seen, task: str, summary: str) -> Move:
@@ -94,19 +93,6 @@ class Models:
                     self.done.add(mark)
                     return name
         return None
-
-    @staticmethod
-    def _write(seen: Seen, root: Path, path: str, text: str) -> Move:
-        """It makes that file, each program in its own way."""
-        if seen.model == "claude":
-            where = str(root / path)
-            blocks = [one for had in seen.body["messages"] for one in had["content"] if isinstance(one, dict)]
-            known = any(one.get("type") == "tool_use" and one["input"].get("file_path") == where for one in blocks)
-            if (root / path).exists() and not known:  # It overwrites only what it has read.
-                return call("Read", file_path=where)
-            return call("Write", file_path=where, content=text)
-        lines = "".join(f"+{line}\n" for line in text.splitlines())
-        return call("apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
 
 
 @contextmanager

@@ -122,6 +122,18 @@ def test_a_head_that_grows_for_ever_is_cut_off(server: Server) -> None:
     assert not said or said.startswith(b"HTTP/1.1 4")
 
 
+def test_a_client_that_goes_before_it_has_said_all_is_no_failure(start: Callable[..., Server]) -> None:
+    server = start()
+    head = f"POST /api/verbs/home/teams HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"
+    head += f"Authorization: Bearer {server.tokens.admin()}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((server.host, server.port), timeout=60) as wire:
+        wire.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        server.client().get("/api/teams")  # By then the other one is being read.
+    server.client().get("/api/teams")
+    said = server.close()
+    assert server.process.returncode == 0 and "Traceback" not in said, said
+
+
 @pytest.mark.long
 def test_a_body_has_a_time_limit_as_a_whole(start: Callable[..., Server]) -> None:
     server = start(environment={"INTERLOCK_HTTP_BODY_SECONDS": "0.5"})

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -189,6 +190,8 @@ class UnexpectedErrorMiddleware:
 
         try:
             await self._app(scope, receive, send_noticed)
+        except ClientDisconnect:
+            return  # It went before it had said all: nobody is there to be answered.
         except Exception as error:  # boundary: the caller learns nothing of our inside, the log everything
             known = error if isinstance(error, InterlockError) else None
             if known is None:
