@@ -22,6 +22,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import ManualClock, SystemClock
+from interlock.core.unit_of_work import Principal
 from interlock.errors import StorageError
 from interlock.mirror.projector import Mirror
 from interlock.mirror.render import body_of, task_file, with_work_log, without_work_log
@@ -100,6 +101,20 @@ def test_a_task_done_before_its_blocker_no_longer_shows_that_it_waits(team: Team
     assert_files_agree(team)
     team.claim(first.id, by="bob")
     team.complete(first.id, by="bob")
+    assert_files_agree(team)
+
+
+@pytest.mark.parametrize("type", ["workflow.decided", "permission.answered"])
+def test_an_event_that_changes_nothing_of_a_file_leaves_it_as_it_is(team: Team, type: str) -> None:
+    task = team.create_task("one")
+    file = file_of(team, task)
+    before = file.stat()
+    with team._workspace.act(Principal("human")) as act:  # type: ignore[attr-defined]
+        act.event(type, task.id)
+    assert file.stat() == before
+    assert_files_agree(team)
+    team.update(task.id, priority="high")
+    assert file.stat().st_ino != before.st_ino and 'priority: "high"' in file.read_text()
     assert_files_agree(team)
 
 

@@ -15,6 +15,7 @@ from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, InvalidTransition, QueueEntryNotFound
 from interlock.model.task import PRIORITIES
+from tests.behaviours.mirrored import assert_files_agree
 
 SKILL = "/bmad:bmm:workflows:dev-story"
 
@@ -60,6 +61,7 @@ def test_the_more_urgent_start_first_and_within_one_priority_whoever_came_first(
     low, one, urgent, two = add(team, "low"), add(team), add(team, "critical"), add(team)
     assert queued(team) == [urgent, one, two, low]
     assert team.reprioritise_workflow(low, "high")["position"] == 2
+    assert_files_agree(team)
     assert queued(team) == [urgent, low, one, two]
     assert team.task(low).priority == "high"
     team.update(two, priority="critical")

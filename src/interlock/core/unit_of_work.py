@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from interlock import mirror, model
@@ -342,7 +343,7 @@ class Workspace:
         """Where what an agent printed outside of any task is kept."""
         return os.path.join(self.directory, "desks", f"{member}.log")
 
-    @property
+    @cached_property
     def home(self) -> str:
         """The home that the team is in, also where a link leads to it from another one."""
         return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))

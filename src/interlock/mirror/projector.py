@@ -51,6 +51,9 @@ _RUN_EVENTS = frozenset(
 _REWRITING = frozenset({"message.delivered", "message.requeued"})
 _SHOWN = ("message.", "member.", "team.", "ledger.")
 """What the types of events begin with that concern files and are of no task."""
+_OF_WORKFLOWS = "workflow."
+_CHANGING = frozenset({"workflow.queued", "workflow.reprioritised", "workflow.started"})
+"""Those that change something in a task, by themselves."""
 
 
 class Mirror:
@@ -223,10 +226,10 @@ class Work:
         self.restored = found is None
         for seq, type, task_id, payload, at in found or ():
             self.head, self.at = seq, at
-            if task_id is not None:
-                self._of_task(rows, type, task_id, payload)
-            else:
+            if task_id is None:
                 self._of_team(type, payload)
+            elif _is_shown(type):
+                self._of_task(rows, type, task_id, payload)
         for kind, name in position.owed:
             if kind == "task":
                 self.tasks.setdefault(name, set()).update(STATES)
@@ -286,7 +289,12 @@ def _follows(written: Written, position: Position) -> bool:
 
 def _shown_nowhere(events: Iterable[RawEvent]) -> bool:
     """Whether none of them, such as that a session began, changes a file."""
-    return not [type for _, type, task, *_ in events if task is not None or type.startswith(_SHOWN)]
+    return all(not (type.startswith(_SHOWN) if task is None else _is_shown(type)) for _, type, task, *_ in events)
+
+
+def _is_shown(type: str) -> bool:
+    """Whether an event of a task changes its files. The engine of workflows saves several times a step."""
+    return not type.startswith(_OF_WORKFLOWS) or type in _CHANGING
 
 
 def _events_since(rows: Rows, position: Position) -> list[RawEvent] | None:

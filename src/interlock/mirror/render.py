@@ -2,7 +2,7 @@
 
 Every file seals itself: `digest` is the hash of everything else in it. So whoever finds one can tell, with no
 bookkeeping at all, whether the mirror wrote it or somebody edited it; and of two files of one task `ledger_seq`, the
-newest event about the task, tells which is newer. Only an inbox, which is appended to, has no seal.
+newest event about the task when it was written, tells which is newer. Only an inbox, which is appended to, has no seal.
 """
 
 from __future__ import annotations
@@ -51,6 +51,17 @@ def is_ours(data: bytes) -> bool:
         return _digest(content).encode() == digest
     content, _, digest = data.rpartition(_LAST_FIELD)
     return digest == _digest(content + b"\n}").encode() + b'"\n}\n'
+
+
+def says_the_same(found: bytes, data: bytes) -> bool:
+    """Whether the file of a task is ours and says what `data` does, perhaps as of an earlier event."""
+    return found == data or (_unsealed(found) == _unsealed(data) and is_ours(found))
+
+
+def _unsealed(data: bytes) -> tuple[bytes, bytes]:
+    """What stands before and after the two fields that seal the file of a task."""
+    before, _, after = data.partition(b"\n")[2].partition(b"\n")[2].partition(b"\nledger_seq: ")
+    return before, after.partition(b"\n")[2]
 
 
 def body_of(data: bytes, log: Sequence[tuple[str, str, str]]) -> tuple[dict[str, Any], str]:

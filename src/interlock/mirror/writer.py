@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from operator import eq
 from typing import NamedTuple
 
 from interlock import model
@@ -23,6 +24,7 @@ from interlock.mirror.render import (
     is_ours,
     result_file,
     run_file,
+    says_the_same,
     task_file,
 )
 from interlock.mirror.task_view import show
@@ -128,7 +130,7 @@ class Writer:
             return
         task = show(rows, page.task)
         path = f"tasks/{task.state}/{task.id}.md"
-        self.put(path, task_file(task, page.log, page.newest), task.id)
+        self.put(path, task_file(task, page.log, page.newest), task.id, same=says_the_same)
         # Only now, so that a crash leaves two files rather than none.
         for state in origins:
             if state == task.state:
@@ -149,11 +151,12 @@ class Writer:
 
     def put(
         self, path: str, data: bytes, task_id: str | None = None, *, beside: str | None = None,
-        ours: Callable[[bytes], bool] = is_ours,
+        ours: Callable[[bytes], bool] = is_ours, same: Callable[[bytes, bytes], bool] = eq,
     ) -> None:  # fmt: skip
-        """Write a file whole. One that is not `ours` is moved aside, to the directory `beside` or in its own."""
+        """Write a file whole, unless what is there is the `same`. One that is not `ours` is moved aside, to the
+        directory `beside` or in its own."""
         found = self.tree.read(path)
-        if found != data:
+        if found is None or not same(found, data):
             if found is not None and not ours(found):
                 self._move_aside(path, os.path.dirname(path) if beside is None else beside, task_id)
             self.tree.replace(path, data)

@@ -230,7 +230,7 @@ def _write_down(workspace: Workspace, task: Task, known: dict[str, Any], made: b
         current = find(act.rows, task.id)
         if current.run != task.run:
             raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)
-        act.rows.tasks.update(current, worktree=known, updated_at=act.at)
+        act.rows.tasks.update(current, worktree=known, **({"updated_at": act.at} if made else {}))
         if made:
             act.event("worktree.made", task.id, path=known["path"], branch=known["branch"], base=known["base"])
         act.topics.add("tasks")

@@ -17,7 +17,7 @@ from typing import Any
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import evidence
 from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, calculate
-from interlock.workflow.engine.context import Draft, Examination, StandIn
+from interlock.workflow.engine.context import Draft, Examination, stands_in
 from interlock.workflow.engine.examination import APPROVE
 from interlock.workflow.entry import verdicts
 from interlock.workflow.state.document import StepRecord
@@ -72,11 +72,11 @@ def _examined(run: Draft, here: Examination | None) -> dict[str, float]:
 
 def _before(run: Draft, here: Examination | None) -> dict[str, float]:
     """What examinations of the same finished work have found before this one, as long as nothing was fixed since."""
-    if here is None or isinstance(here, StandIn) or len(run.state.rounds_of(here.name)) != 1:
+    if here is None or stands_in(here) or len(run.state.rounds_of(here.name)) != 1:
         return {}
     found: dict[str, float] = {}
     for one in run.examinations:
-        if one is here or isinstance(one, StandIn) or f"{GATE}{one.name}" not in run.state.completed_steps:
+        if one is here or stands_in(one) or f"{GATE}{one.name}" not in run.state.completed_steps:
             continue
         rounds = run.state.rounds_of(one.name)
         if rounds and rounds[-1]["verdict"] == APPROVE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import anyio
 
@@ -104,7 +104,6 @@ class Examination(Protocol):
         without them. Called beside the event loop: it may read files."""
 
 
-@runtime_checkable
 class StandIn(Examination, Protocol):
     """An examination that is held instead of steps in which the maker would look at its own work.
 
@@ -117,6 +116,11 @@ class StandIn(Examination, Protocol):
 
     def declined(self, run: Draft) -> str | None:
         """Why they are done as they are written after all, null where it is held instead."""
+
+
+def stands_in(examination: Examination) -> TypeGuard[StandIn]:
+    """Whether it is one. It is asked at each step, and to look for all that the port names takes a while."""
+    return hasattr(examination, "replaces")
 
 
 @runtime_checkable

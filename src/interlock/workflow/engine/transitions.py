@@ -16,7 +16,7 @@ from interlock.model.workflow import GATE
 from interlock.workflow.engine import confidence_signals, documents, evidence, prompts, recovery, steps
 from interlock.workflow.engine.checkpoint_pace import DoneOperation, is_full, present, summary
 from interlock.workflow.engine.closing_line import FINISHED, SKIPPED
-from interlock.workflow.engine.context import Draft, Examination, StandIn
+from interlock.workflow.engine.context import Draft, Examination, StandIn, stands_in
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.effects import NUDGE, Act, EndStep, Save, StepOver
 from interlock.workflow.engine.examination import MANDATORY
@@ -233,7 +233,7 @@ def instead(run: Draft, step: Step) -> StandIn | None:
     """The examination that is held instead of that step; why one is not, though it could be, is logged."""
     for one in run.examinations:
         held = f"{steps.GATE}{one.name}" in run.state.completed_steps
-        if not isinstance(one, StandIn) or held or step.path not in _replaces(run, one, step):
+        if held or not stands_in(one) or step.path not in _replaces(run, one, step):
             continue
         declined = run.observe(f"{one.name} declined", partial(one.declined, run))
         if declined is None:

@@ -122,7 +122,8 @@ class Snapshots:
             by = f"{NOBODY['NAME']} <{NOBODY['EMAIL']}> {int(time.time())} +0000"
             text = f"tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about}\n"
             commit = self._keep(os.fsencode(text), "commit")
-            self._put(os.path.join(self.folder, SEEN), json.dumps(seen).encode())
+            if seen != before:
+                self._put(os.path.join(self.folder, SEEN), json.dumps(seen).encode())
             if self._first() is None:
                 self._put(os.path.join(self.folder, FIRST), commit.encode())
         return commit, Manifest(entries, tuple(left_out), whole)

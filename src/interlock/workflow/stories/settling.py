@@ -192,6 +192,7 @@ def defer(act: UnitOfWork, story: str, found: Deferred) -> Task:
             by = [*task.metadata.get(FOUND_BY, ())]
             if story not in by:
                 act.rows.tasks.update(task, metadata={**task.metadata, FOUND_BY: [*by, story]}, updated_at=act.at)
+                act.event("task.updated", task.id, fields=["metadata"])
             return task
     parts = [found.evidence, f"Where: {found.location}" if found.location else "", f"Found by story {story}."]
     return create.create(
@@ -266,6 +267,7 @@ def _note(workspace: Workspace, path: str, tasks: Mapping[str, Task]) -> None:
         for task in (find(act.rows, one) for one in written):
             if WRITTEN not in task.metadata:
                 act.rows.tasks.update(task, metadata={**task.metadata, WRITTEN: DONE}, updated_at=act.at)
+                act.event("task.updated", task.id, fields=["metadata"])
 
 
 def _write(path: str, done: Sequence[str]) -> list[str]:
