@@ -202,6 +202,9 @@ check_for_update_on_startup = false
 [features]
 plugins = false
 apps = false
+[sandbox_workspace_write]
+exclude_slash_tmp = true
+exclude_tmpdir_env_var = true
 [analytics]
 enabled = false
 [feedback]

@@ -123,12 +123,17 @@ def javascript_setup(directory: str) -> str:
 def checkout_of(directory: str) -> str | None:
     """The top of the checkout that `directory` lies in, without asking git; null outside any."""
     where = os.path.realpath(directory)
-    while not os.path.lexists(os.path.join(where, ".git")):
+    while not _is_git(os.path.join(where, ".git")):
         above = os.path.dirname(where)
         if above == where:
             return None
         where = above
     return where
+
+
+def _is_git(path: str) -> bool:
+    """Whether git would take it up: not an empty directory, such as a killed sandbox of Codex leaves in `/tmp`."""
+    return os.path.lexists(os.path.join(path, "HEAD") if os.path.isdir(path) else path)
 
 
 def _below(path: str, top: str) -> bool:

@@ -14,7 +14,7 @@ import interlock
 from interlock.errors import AgentError, InvalidRequest
 from interlock.model.plan import Plan, in_order
 from interlock.plan import reading
-from interlock.plan.detecting import Findings, inspect, team_name
+from interlock.plan.detecting import Findings, checkout_of, inspect, team_name
 from interlock.plan.initial import PLAN_FILE, TEAM_FILE, initialise, write_plan
 from interlock.plan.schema import NAME
 
@@ -251,3 +251,13 @@ def test_a_check_that_fails_is_not_tried_again_and_again(tmp_path: Path, program
     (tmp_path / "Makefile").write_text("test:\n\t@exit 1\n")
     plan = written(tmp_path)
     assert plan.tasks["test"].retries == 0 and plan.tasks["look"].retries is None
+
+
+def test_a_checkout_is_what_git_takes_up(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "work").mkdir()
+    assert checkout_of(str(tmp_path / "work")) is None, "the empty directory that a killed sandbox leaves"
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert checkout_of(str(tmp_path / "work")) == str(tmp_path)
+    (tmp_path / "work" / ".git").write_text(f"gitdir: {tmp_path}/.git\n")
+    assert checkout_of(str(tmp_path / "work")) == str(tmp_path / "work")
