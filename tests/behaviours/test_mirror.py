@@ -118,6 +118,17 @@ def test_an_event_that_changes_nothing_of_a_file_leaves_it_as_it_is(team: Team, 
     assert_files_agree(team)
 
 
+def test_a_file_that_is_ahead_of_the_ledger_is_written_again(team: Team) -> None:
+    task = team.create_task("one")
+    file = file_of(team, task)
+    before = file.read_bytes()
+    file.write_bytes(task_file(team.task(task.id), [], 10**6))  # As after an older ledger was put back.
+    with team._workspace.act(Principal("human")) as act:  # type: ignore[attr-defined]
+        act.event("permission.answered", task.id)
+    assert file.read_bytes() != before and b"ledger_seq: 1000000" not in file.read_bytes()
+    assert_files_agree(team)
+
+
 def test_everything_below_the_home_is_private(team: Team) -> None:
     team.create_task("Write it")
     team.send(to="bob", content="hello")

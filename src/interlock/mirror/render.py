@@ -54,14 +54,16 @@ def is_ours(data: bytes) -> bool:
 
 
 def says_the_same(found: bytes, data: bytes) -> bool:
-    """Whether the file of a task is ours and says what `data` does, perhaps as of an earlier event."""
-    return found == data or (_unsealed(found) == _unsealed(data) and is_ours(found))
+    """Whether the file of a task is ours and says what `data` does, as of the same event or an earlier one."""
+    (*said, seq), (*saying, newest) = _unsealed(found), _unsealed(data)
+    return found == data or (said == saying and is_ours(found) and int(seq) <= int(newest))
 
 
-def _unsealed(data: bytes) -> tuple[bytes, bytes]:
-    """What stands before and after the two fields that seal the file of a task."""
-    before, _, after = data.partition(b"\n")[2].partition(b"\n")[2].partition(b"\nledger_seq: ")
-    return before, after.partition(b"\n")[2]
+def _unsealed(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands before and after the two fields that seal the file of a task, and the event."""
+    before, _, rest = data.partition(b"\n")[2].partition(b"\n")[2].partition(b"\nledger_seq: ")
+    seq, _, after = rest.partition(b"\n")
+    return before, after, seq
 
 
 def body_of(data: bytes, log: Sequence[tuple[str, str, str]]) -> tuple[dict[str, Any], str]:
