@@ -65,11 +65,12 @@ class WorktreeVerbs(TeamBase):
             return mirror.task_view.show(rows, find(rows, task))
 
     def diff(
-        self, task: str, *, stat: bool = False, color: bool = False, start: int = 0, most: int | None = None
+        self, task: str, *, stat: bool = False, binary: bool = False, start: int = 0, most: int | None = None
     ) -> model.views.TaskDiff:
         """What a task with a worktree of its own has changed; with `stat` only the files.
 
         Args:
+            binary: whole binary files, so that `git apply` takes them; else they are only named.
             start: the byte to begin with; `next` of what was answered before.
             most: how many bytes at most, of whole lines where one fits; 8 MiB, and never more.
 
@@ -91,12 +92,14 @@ class WorktreeVerbs(TeamBase):
         git = app.running
         trees = git.trees(self._workspace, git.look(self._workspace))
         known, bound = found.worktree, min(most or DIFF_BYTES, DIFF_BYTES)
-        data, size = git.changes(trees, known, stat=stat, color=color, start=start, most=bound)
+        data, size = git.changes(trees, known, stat=stat, binary=binary, start=start, most=bound)
         cut = start + len(data) < size
         data = data[: data.rfind(b"\n") + 1] or data if cut else data
         text, used = codecs.utf_8_decode(data, "replace", not cut or len(data) < MOST_OF_A_CHARACTER)
+        raw = data[:used] if text.encode() != data[:used] else None
+        following = start + used if cut else None
         return model.views.TaskDiff(
-            found.id, known["branch"], known["base"], known.get("merged"), text, size, start + used if cut else None
+            found.id, known["branch"], known["base"], known.get("merged"), text, raw, size, following
         )
 
     def merge(

@@ -18,20 +18,24 @@ from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
 from interlock.model.views import MergeResult
 
+PATCH = ("--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--no-textconv", "--submodule=short")
+"""What a patch that git takes needs, whatever the user's configuration says of diffs."""
+
 
 def changes(
-    found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False, start: int = 0, most: int
+    found: Trees, known: Mapping[str, Any], *, stat: bool = False, binary: bool = False, start: int = 0, most: int
 ) -> tuple[bytes, int]:
-    """What a task changed, as a patch or (`stat`) as a list of files. For an open task: all that lies in its worktree,
-    committed or not, against what it has of the integration branch; for a merged one: what the merge brought.
+    """What a task changed, as a patch or (`stat`) as a list of files; binary files are whole in it or only named. For
+    an open task: all that lies in its worktree, committed or not, against what it has of the integration branch; for a
+    merged one: what the merge brought.
 
     Returns:
         (`most` bytes of it, from the byte `start` on, and how many there are): no more of it is in memory.
     """
-    words = ["--color=always" if color else "--no-color", *(["--stat=100"] if stat else [])]
+    words = ["--stat=100"] if stat else [*PATCH, *(["--binary"] if binary else [])]
     with tempfile.TemporaryDirectory(prefix="interlock-") as place:
         path = os.path.join(place, "diff")
-        _write(found, known, f"--output={path}", *words)
+        _write(found, known, "--no-color", f"--output={path}", *words)
         with open(path, "rb") as file:
             file.seek(start)
             return file.read(most), os.fstat(file.fileno()).st_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -15,7 +16,10 @@ def fields_of(value: object, names: Iterable[str]) -> Json:
 
 
 def json_form(value: object) -> Any:
-    """What stands for a value of ours in JSON: its `as_dict()`, else its fields; for anything else its text."""
+    """What stands for a value of ours in JSON: its `as_dict()`, else its fields; bytes as base64; for anything else its
+    text."""
+    if isinstance(value, bytes):
+        return b2a_base64(value, newline=False).decode()
     if hasattr(value, "as_dict"):
         return value.as_dict()
     return fields_of(value, (one.name for one in fields(value))) if is_dataclass(value) else str(value)

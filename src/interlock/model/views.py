@@ -119,15 +119,24 @@ class FilePart:
 @dataclass(slots=True, frozen=True)
 class TaskDiff:
     """What a task with a worktree of its own has changed, as a patch or as a list of files, which has `size` bytes:
-    all of it, or a part before the byte `next`. `merged` is the commit that merged it."""
+    all of it, or a part before the byte `next`. `merged` is the commit that merged it; `raw` its bytes, where they are
+    no UTF-8, so that `diff` has U+FFFD for some."""
+
+    __pydantic_config__ = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}  # noqa: RUF012
 
     task_id: str
     branch: str
     base: str
     merged: str | None
     diff: str
+    raw: bytes | None
     size: int
     next: int | None
+
+    @property
+    def content(self) -> bytes:
+        """What git wrote, byte by byte."""
+        return self.diff.encode() if self.raw is None else self.raw
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +37,36 @@ def test_a_diff_is_a_patch_or_a_list_of_files_or_json(
     monkeypatch.setattr(worktrees, "DIFF_BYTES", 60)
     assert interlock("diff", "a").out == patch.out
     assert interlock("--json", "diff", "a").json == found
+
+
+@pytest.mark.parametrize("open_task", [False, True])
+def test_a_patch_holds_every_byte_whatever_the_configuration_says_of_diffs(
+    here: Path, interlock: Interlock, open_task: bool
+) -> None:
+    made = Repository(here / "work")
+    (made.path / "old.txt").write_bytes(b"".join(b"%d caf\xe9\r\n" % line for line in range(20)))
+    made.commit("more", **{".gitattributes": "*.txt diff=shouting\n"})
+    for name, value in {
+        "diff.noprefix": "true", "diff.context": "0", "color.diff": "always", "diff.shouting.textconv": "tr a-z A-Z <",
+    }.items():  # fmt: skip
+        made.git("config", name, value)
+    run = "sed -i '10s/^/changed /' old.txt; printf 'gr\\374n\\nno end' > new.txt; printf 'a\\0b\\377' > picture.png"
+    plan = "team: crew\nworkdir: work\nisolation: worktree\nmembers: {ada: {agent: shell}}\n"
+    task = {"subject": "Write", "run": run + ("; false" if open_task else ""), "retries": 0}
+    (here / "plan.yaml").write_text(f"{plan}tasks: {{a: {json.dumps(task)}}}\n")
+    assert interlock("run", "plan.yaml").code == (1 if open_task else 0)
+    program = [sys.executable, "-m", "interlock.surfaces.cli", "diff", "a"]
+    named = subprocess.run(program, env=os.environ, capture_output=True, check=True)
+    assert b"Binary files" in named.stdout and b"--binary has them whole" in named.stderr
+    done = subprocess.run([*program, "--binary"], env=os.environ, capture_output=True, check=True)
+    assert done.stderr == b""
+    (here / "x.patch").write_bytes(done.stdout)
+    made.git("apply", str(here / "x.patch"))
+    assert (made.path / "picture.png").read_bytes() == b"a\0b\377"
+    assert (made.path / "new.txt").read_bytes() == b"gr\374n\nno end"
+    assert (made.path / "old.txt").read_bytes().splitlines(keepends=True)[9] == b"changed 9 caf\xe9\r\n"
+    said = interlock("--json", "diff", "a", "--binary").json
+    assert base64.b64decode(said["raw"]) == done.stdout and "gr\ufffdn" in said["diff"]
 
 
 def test_a_merge_shows_what_it_would_do_and_then_does_it(interlock: Interlock, repository: Repository) -> None:

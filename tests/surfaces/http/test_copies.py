@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import interlock
 from tests.behaviours.repository import Repository
 from tests.command import command
 from tests.surfaces.http.harness import PATIENCE, Client, Server
@@ -49,19 +51,25 @@ def test_a_diff_is_a_patch_or_a_list_of_files(admin: Client, task: str, team: st
     assert "a.txt | 1 +" in admin.get(f"/api/teams/crew/tasks/{task}/diff?stat=true")["diff"]
     rest = admin.get(f"/api/teams/crew/tasks/{task}/diff?start=5")
     assert rest["diff"] == found["diff"][5:] and (rest["size"], rest["next"]) == (found["size"], None)
+    assert found["raw"] is None
     plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
     assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (409, "worktree_refused")
     assert admin.refused("GET", "/api/teams/crew/tasks/none/diff")[0] == 404
 
 
 def test_a_member_gets_a_worktree_for_the_task_it_works_on(
-    admin: Client, repository: Repository, task: str, team: str
+    server: Server, admin: Client, repository: Repository, task: str, team: str
 ) -> None:
     made = admin.post("/api/teams/crew/tasks", {"subject": "By hand"})["id"]
     assert admin.refused("POST", f"/api/teams/crew/tasks/{made}/worktree", {}) == (409, "invalid_transition")
     admin.post(f"/api/teams/crew/tasks/{made}/claim", {})
     known = admin.post(f"/api/teams/crew/tasks/{made}/worktree", {})["worktree"]
     assert os.path.isdir(known["directory"]) and known["branch"] in repository.branches()
+    Path(known["directory"], "latin.txt").write_bytes(b"caf\xe9\n")
+    shown = admin.get(f"/api/teams/crew/tasks/{made}/diff")
+    assert "+caf\ufffd\n" in shown["diff"] and base64.b64decode(shown["raw"]).endswith(b"+caf\xe9\n")
+    with interlock.connect(server.url, server.tokens.admin(), environment={}) as home:
+        assert home.team("crew").diff(made).content == base64.b64decode(shown["raw"])
     admin.post(f"/api/teams/crew/tasks/{made}/cancel", {})
     plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
     admin.post(f"/api/teams/{team}/tasks/{plain}/claim", {})

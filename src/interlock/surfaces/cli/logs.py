@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import codecs
 import os
 import re
@@ -137,7 +136,7 @@ def file(call: Call, task: str, path: str, number: int | None) -> None:
     first = team.artifact_part(task, path, number)
     parts = _parts(first, lambda start: team.artifact_part(task, path, first.run, start=start))
     if call.json:
-        content = base64.b64encode(b"".join(part.data for part in parts)).decode()
+        content = b"".join(part.data for part in parts)
         call.document({"task_id": team.task(task).id, "run": first.run, "path": path, "content": content})
     else:
         _print(parts)

@@ -380,22 +380,28 @@ def worktree(call: Call, task: str) -> None:
 @verb("diff", reads=True, example="interlock diff 003 --stat")
 @click.argument("task")
 @click.option("--stat", is_flag=True, help="Only the files, and how much changed in each.")
-def diff(call: Call, task: str, stat: bool) -> None:
+@click.option("--binary", is_flag=True, help="Binary files whole, so that `git apply` takes them.")
+def diff(call: Call, task: str, stat: bool, binary: bool) -> None:
     """What a task changed: while it is open, all that lies in its worktree; once it is merged, what the merge brought.
 
     For tasks of a team that works in worktrees (`isolation: worktree`). Without a terminal it is a patch for `git
-    apply`.
+    apply`, byte by byte.
     """
-    parts = task_text.diff_of(call.team(), task, stat=stat)
+    parts = task_text.diff_of(call.team(), task, stat=stat, binary=binary)
     if call.json:
-        first, *rest = parts
-        call.document(replace(first, diff="".join(one.diff for one in (first, *rest)), next=None))
+        first, *rest = found = list(parts)
+        raw = b"".join(one.content for one in found) if any(one.raw for one in found) else None
+        call.document(replace(first, diff="".join([first.diff, *(one.diff for one in rest)]), raw=raw, next=None))
     elif sys.stdout.isatty():
         for line in task_text.changed(parts):
             call.say([line])
     else:
+        named = False
         for one in parts:
-            click.echo(one.diff, nl=False)
+            click.echo(one.content, nl=False)
+            named = named or task_text.ONLY_NAMED.search(one.diff) is not None
+        if named:
+            call.warn(["binary files are only named in it; --binary has them whole"])
 
 
 @verb("merge", example="interlock merge --all --dry-run\ninterlock merge 003 --into main")

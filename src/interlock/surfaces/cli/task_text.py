@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from interlock.app.team import Team
     from interlock.model.views import TaskDiff
 
+ONLY_NAMED = re.compile(r"^Binary files .* differ$", re.MULTILINE)
+"""What a patch says of a file that it does not hold."""
 TAIL_LINES = 20
 FILES_SHOWN = 50
 KANA = "[\u3041-\u30ff]"
@@ -62,17 +64,17 @@ def changed(parts: Iterable[TaskDiff]) -> Iterator[str]:
             yield f"{part.task_id} changed nothing"
 
 
-def diff_of(team: Team, task: str, *, stat: bool = False) -> Iterator[TaskDiff]:
+def diff_of(team: Team, task: str, *, stat: bool = False, binary: bool = False) -> Iterator[TaskDiff]:
     """What a task changed, part by part.
 
     Raises:
         Conflict: it changes meanwhile.
     """
-    part = team.diff(task, stat=stat)
+    part = team.diff(task, stat=stat, binary=binary)
     size = part.size
     yield part
     while part.next is not None:
-        part = team.diff(task, stat=stat, start=part.next)
+        part = team.diff(task, stat=stat, binary=binary, start=part.next)
         if part.size != size:
             raise Conflict(f"{part.task_id} is changing its files right now: this is not all of its diff. Try again.")
         yield part

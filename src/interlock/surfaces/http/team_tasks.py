@@ -48,10 +48,13 @@ def conversation(context: Reader, team: TeamName, id: str) -> Response:
 
 @router.get("/tasks/{id}/diff", tags=["tasks"], responses=documented(responses.Diff))
 @slow
-def diff(context: Reader, team: TeamName, id: str, stat: bool = False, start: int = 0) -> Response:
-    """What a task that works in a worktree of its own has changed; with `stat` only the files. A part of at most 8 MiB,
-    from the byte `start` on; `next` is where the next part begins."""
-    return answer(context.team(team).diff(id, stat=stat, start=start))
+def diff(
+    context: Reader, team: TeamName, id: str, stat: bool = False, binary: bool = False, start: int = 0
+) -> Response:
+    """What a task that works in a worktree of its own has changed; with `stat` only the files, with `binary` also what
+    is in binary files. A part of at most 8 MiB, from the byte `start` on; `next` is where the next part begins. `raw` has
+    its bytes in base64, where they are no UTF-8."""
+    return answer(context.team(team).diff(id, stat=stat, binary=binary, start=start))
 
 
 @router.post("/protocol", tags=["protocol"], responses=documented(responses.ProtocolResult))
