@@ -502,25 +502,26 @@ class SettingsFile:
     def __init__(self, path: str) -> None:
         self._path = path
         # Taken before the file is read: a change in between is read the next time.
-        self._read = _stamp(path), read_file(path)
+        self._read = stamp(path), read_file(path)
         self._faulty: object = None
 
     def values_now(self) -> Mapping[str, Any]:
         """What it says. Costs one `stat` where nothing has changed."""
-        stamp = _stamp(self._path)
-        if stamp != self._read[0]:
+        now = stamp(self._path)
+        if now != self._read[0]:
             try:
-                self._read = stamp, read_file(self._path)
+                self._read = now, read_file(self._path)
             except ConfigParseError as error:
-                if self._faulty != stamp:
+                if self._faulty != now:
                     import logging  # here, since every command reads settings and few complain
 
                     logging.getLogger("interlock.settings").warning("%s What it said before holds.", error.message)
-                self._faulty = stamp
+                self._faulty = now
         return self._read[1]
 
 
-def _stamp(path: str) -> tuple[int, ...] | None:
+def stamp(path: str) -> tuple[int, ...] | None:
+    """What is another after a change of a file; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:

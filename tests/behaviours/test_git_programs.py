@@ -54,10 +54,21 @@ def test_a_filter_that_an_agent_configured_acts_for_nobody(
 def test_nor_does_one_that_runs_when_a_person_looks_at_the_work(
     place: Place, repository: Repository, impostor: Path
 ) -> None:
-    configured = f"git config diff.own.textconv {impostor}; echo '*.new diff=own' > .gitattributes; echo hello > a.new"
+    converts, shown = place.path / "converts.sh", place.path / "shown"
+    converts.write_text(f"#!/bin/sh\ntouch {shown}\ncat $1\n")
+    converts.chmod(0o755)
+    configured = (
+        f"git config filter.own.clean {impostor}; git config diff.own.textconv {converts}; "
+        "echo '*.new filter=own diff=own' > .gitattributes; echo hello > a.new"
+    )
     stage(place, {"gate": {"run": configured, "review": "human"}})
     place.drive()
-    assert "hello" in place.team.diff("gate").diff and refused(place)
+    (place.path / "said").unlink()
+    work = Path(str((place.task("gate").worktree or {})["path"]))
+    (work / "b.new").write_text("bonjour\n")
+    patch = place.team.diff("gate").diff
+    assert "+hello" in patch and "+bonjour" in patch and refused(place)
+    assert not shown.exists(), "what is there is shown, and not what a program makes of it"
 
 
 def test_what_it_leaves_as_a_daemon_is_ended_and_acts_for_nobody_until_then(

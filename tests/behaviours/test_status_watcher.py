@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -16,10 +17,10 @@ from interlock.workflow.errors import StateConflict
 from interlock.workflow.state import status_file
 from interlock.workflow.state.sprint_status_watcher import (
     Cycling,
+    FileChanges,
     SprintStatusWatcher,
     StatusChange,
     StatusEvents,
-    watching,
 )
 from tests.behaviours.workflow_place import StatePlace
 
@@ -58,16 +59,16 @@ class Script:
     def now(self) -> float:
         return self._now
 
-    async def changes(self, timeout: float) -> frozenset[str] | None:
+    async def changed(self, timeout: float) -> bool:
         if self._now >= self.until:
-            return None
+            raise EOFError
         if self._writes and self._writes[0][0] <= self._now + timeout:
             at, statuses = self._writes.pop(0)
             self._now = max(self._now, at)
             self.files[self.path] = {**self.files[self.path], **statuses}
-            return frozenset({self.path})
+            return True
         self._now += timeout
-        return frozenset()
+        return False
 
     def watch(self) -> tuple[SprintStatusWatcher, list[tuple[float, StatusChange]], list[Cycling]]:
         told: list[tuple[float, StatusChange]] = []
@@ -76,7 +77,8 @@ class Script:
             [self.path], self, lambda found: told.extend((self._now, one) for one in found), warned.append,
             read=self.files.get,
         )  # fmt: skip
-        anyio.run(watcher.run)
+        with suppress(EOFError):
+            anyio.run(watcher.run)
         return watcher, told, warned
 
 
@@ -210,8 +212,8 @@ def test_real_files_are_watched_in_every_place_that_the_config_names(tmp_path: P
             if len({one.path for one in told}) == 2:
                 both.set()
 
-        async with watching(paths) as source, anyio.create_task_group() as group:
-            watcher = SprintStatusWatcher(paths, source, on_change)
+        async with anyio.create_task_group() as group:
+            watcher = SprintStatusWatcher(paths, FileChanges(paths), on_change)
             group.start_soon(watcher.run)
             await anyio.to_thread.run_sync(
                 lambda: status_file.write(str(sprint), "1-3-model", "in-progress", expected="backlog")

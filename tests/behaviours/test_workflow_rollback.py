@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -23,8 +24,9 @@ from interlock.workflow.errors import RollbackRefused, StateConflict
 from interlock.workflow.package import files as frontmatter
 from interlock.workflow.state import rollback_plan, step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
-from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.document import CheckpointRow, WorkflowState
 from interlock.workflow.state.rollback import Rollback
+from interlock.workflow.state.snapshots import Snapshots
 from tests.behaviours.workflow_place import NAMES, OUTPUT, StatePlace
 
 PRD = f"{OUTPUT}/prd.md"
@@ -325,6 +327,42 @@ def test_files_that_cannot_be_kept_make_a_checkpoint_without_rollback(tmp_path: 
     place.close()
 
 
+def as_in_version_0_1(folder: Path, checkpoint: CheckpointRow) -> str:
+    """Keep the state of a checkpoint in an object of its own, which its commit names; the id of that."""
+
+    def put(kind: str, data: bytes) -> str:
+        whole = f"{kind} {len(data)}\0".encode() + data
+        sha = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        (folder / sha[:2]).mkdir(exist_ok=True)
+        (folder / sha[:2] / sha[2:]).write_bytes(zlib.compress(whole))
+        return sha
+
+    commit = checkpoint["files"]["commit"]
+    said = zlib.decompress((folder / commit[:2] / commit[2:]).read_bytes()).partition(b"\0")[2]
+    head, _, about = said.rpartition(b"\n\n")
+    found = json.loads(about)
+    found["state"] = put("blob", json.dumps(found["state"]).encode())
+    checkpoint["files"]["commit"] = put("commit", head + b"\n\n" + json.dumps(found).encode() + b"\n")
+    return str(found["state"])
+
+
+def test_a_checkpoint_whose_state_is_an_object_of_its_own_is_gone_back_to(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    state = three_steps(place)
+    folder = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git" / "objects"
+    for one in state.checkpoints:
+        as_in_version_0_1(folder, one)
+    place.save(state)
+    state = place.load()
+    Snapshots(str(place.project), OUTPUT, state.workflow_id).forget_all_but(
+        one["files"]["commit"] for one in state.checkpoints
+    )
+    place.rolling.to(state, rollback_plan.choose(state, 2))
+    found = place.load()
+    assert found.completed_steps == [1] and place.tree()[PRD].endswith(b"\nOne\n")
+    place.close()
+
+
 @pytest.mark.req("BMAD-3.7.8")
 @pytest.mark.parametrize("damage", ["snapshot", "state", "manifest", "content"])
 def test_a_damaged_checkpoint_changes_nothing_and_says_why(tmp_path: Path, damage: str) -> None:
@@ -335,8 +373,7 @@ def test_a_damaged_checkpoint_changes_nothing_and_says_why(tmp_path: Path, damag
     if damage == "snapshot":
         point["state_snapshot"] = None  # as one of schema 1 that could not be read
     elif damage == "state":
-        said = zlib.decompress((folder / point["files"]["commit"][:2] / point["files"]["commit"][2:]).read_bytes())
-        kept_state = json.loads(said.rpartition(b"\n\n")[2])["state"]
+        kept_state = as_in_version_0_1(folder, point)
         (folder / kept_state[:2] / kept_state[2:]).unlink()
     elif damage == "manifest":
         commit = point["files"]["commit"]

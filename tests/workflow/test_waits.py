@@ -11,7 +11,7 @@ import pytest
 from interlock.settings import known
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.state.document import RunPlan
-from interlock.workflow.state.sprint_status_watcher import FileChanges, SprintStatusWatcher, StatusChange
+from interlock.workflow.state.sprint_status_watcher import SprintStatusWatcher, StatusChange
 from tests.workflow import virtual
 from tests.workflow.builder import SLEEPS, Maker, Validators, build, builder, rounds
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script
@@ -64,12 +64,23 @@ def test_the_five_waits_end_what_they_wait_for_and_no_earlier(tmp_path: Path) ->
     parked = play(project(tmp_path / "parked"), author)
     assert parked.ending.kind == "parked" and parked.seconds == 300 and parked.state.outcome is None
 
-    # The look at status files of whose change nobody has told: every 5 s.
+    # The reading of status files whose change does not show in their times: every 5 s.
     assert watched(tmp_path / "status.yaml") == [(5.0, "backlog", "done"), (10.0, "done", "review")]
 
 
+class Unchanged:
+    """A source that never hears of a change."""
+
+    def now(self) -> float:
+        return anyio.current_time()
+
+    async def changed(self, timeout: float) -> bool:
+        await virtual.passes(timeout)
+        return False
+
+
 def watched(path: Path) -> list[tuple[float, str | None, str | None]]:
-    """(when, before, after) of what is told of a file that changes at 1 s and 6 s, without a notice of it."""
+    """(when, before, after) of what is told of a file that changes at 1 s and 6 s, which does not show."""
     told: list[tuple[float, str | None, str | None]] = []
 
     def change(status: str) -> None:
@@ -80,15 +91,14 @@ def watched(path: Path) -> list[tuple[float, str | None, str | None]]:
 
     async def main() -> None:
         change("backlog")
-        source = FileChanges([str(path)])
-        watcher = SprintStatusWatcher([str(path)], source, on_change)
+        watcher = SprintStatusWatcher([str(path)], Unchanged(), on_change)
         async with anyio.create_task_group() as group:
             group.start_soon(watcher.run)
             for seconds, status in ((1, "done"), (5, "review")):
                 await virtual.passes(seconds)
                 change(status)
             await virtual.passes(6)
-            source.end()
+            group.cancel_scope.cancel()
 
     virtual.run(main)
     return told

@@ -52,8 +52,8 @@ def diff(
     context: Reader, team: TeamName, id: str, stat: bool = False, binary: bool = False, start: int = 0
 ) -> Response:
     """What a task that works in a worktree of its own has changed; with `stat` only the files, with `binary` also what
-    is in binary files. A part of at most 8 MiB, from the byte `start` on; `next` is where the next part begins. `raw` has
-    its bytes in base64, where they are no UTF-8."""
+    is in binary files. A part of at most 8 MiB, from the byte `start` on; `next` is where the next part begins. `raw`
+    has its bytes in base64, where they are no UTF-8."""
     return answer(context.team(team).diff(id, stat=stat, binary=binary, start=start))
 
 

@@ -151,10 +151,15 @@ def usable_output(variables: Variables) -> tuple[Variables, str]:
 def installed(project: str, path: str) -> bool:
     """Whether `path`, absolute or from the project's root, leads into the installed package."""
     root = os.path.realpath(project)
-    package = os.path.realpath(os.path.join(root, INSTALLED))
     whole = os.path.normpath(os.path.join(root, path))
-    inside = f"{package}{os.sep}"
-    return f"{whole}{os.sep}".startswith(inside) or f"{os.path.realpath(whole)}{os.sep}".startswith(inside)
+    return in_package(root, whole, os.path.realpath(whole))
+
+
+def in_package(root: str, *names: str) -> bool:
+    """Whether one of these absolute `names` of a file leads into the package that is installed in `root`, a resolved
+    path."""
+    inside = f"{os.path.realpath(os.path.join(root, INSTALLED))}{os.sep}"
+    return any(f"{name}{os.sep}".startswith(inside) for name in names)
 
 
 def is_set(value: object) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from interlock.errors import InvalidRequest, NotFound, StorageError
 from interlock.storage.files import locked_directory
 from interlock.workflow.errors import StateConflict
-from interlock.workflow.package.variables import DEFAULT_OUTPUT, INSTALLED, installed
+from interlock.workflow.package.variables import DEFAULT_OUTPUT, INSTALLED, in_package
 
 STATE_FOLDER = ".workflow-state"
 ARCHIVE_FOLDER = ".rollback-archive"
@@ -34,13 +34,14 @@ def output_folder(project: str, configured: str) -> str:
     """
     root = os.path.realpath(project)
     found = os.path.normpath(os.path.join(root, configured or DEFAULT_OUTPUT))
-    if not _within(os.path.realpath(found), root):
+    leads = os.path.realpath(found)
+    if not _within(leads, root):
         raise InvalidRequest(
             f"The output folder {configured!r} lies outside the project {root}; nothing is written there. Fix "
             "output_folder in the project's config.",
             field="output_folder",
         )
-    if installed(root, found):
+    if in_package(root, found, leads):
         raise InvalidRequest(
             f"The output folder {configured!r} lies within the installed package {INSTALLED}/, where nothing is ever "
             "written. Fix output_folder in the project's config or the workflow's settings, then start a new run.",

@@ -5,7 +5,7 @@ git's own form, because each step makes a snapshot and a process of git costs mo
 can read them. Git's settings, attributes and filters do not count, and a file that was not touched since the last
 snapshot is not read again. Left out are hidden files and directories (where secrets lie), vendored ones, and files
 above a size; a project with too many files is covered in its output folder only. A commit's message says what was left
-out, the modes that git does not know, and which blob holds the state of the run.
+out, the modes that git does not know, and the state of the run.
 """
 
 from __future__ import annotations
@@ -118,10 +118,12 @@ class Snapshots:
                 if max(found.st_mtime_ns, found.st_ctime_ns) < settled:
                     seen[name] = [*now, sha]
             modes = {name: one.mode for name, one in entries.items() if one.mode not in (0o644, 0o755)}
-            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes, "state": self._keep(state)})
+            about = json.dumps({"left_out": left_out, "whole": whole, "modes": modes})
             by = f"{NOBODY['NAME']} <{NOBODY['EMAIL']}> {int(time.time())} +0000"
-            text = f"tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about}\n"
-            commit = self._keep(os.fsencode(text), "commit")
+            text = (
+                f'tree {self._keep_tree(entries)}\nauthor {by}\ncommitter {by}\n\n{reason}\n\n{about[:-1]}, "state": '
+            )
+            commit = self._keep(os.fsencode(text) + state + b"}\n", "commit")
             if seen != before:
                 self._put(os.path.join(self.folder, SEEN), json.dumps(seen).encode())
             if self._first() is None:
@@ -168,7 +170,9 @@ class Snapshots:
             ValueError: it is gone or damaged.
         """
         try:
-            found = json.loads(self._content(self._commit(commit)[1]["state"]))
+            found = self._commit(commit)[1]["state"]
+            if isinstance(found, str):  # As earlier versions kept it: a blob of its own.
+                found = json.loads(self._content(found))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"its snapshot of the state ({commit[:12]}) is gone or damaged: {error}") from error
         return dict(found)
@@ -191,7 +195,8 @@ class Snapshots:
         sha = files.sha(data, kind)
         path = self._object(sha)
         if not os.path.exists(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path))
             self._put(path, zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
         return sha
 
@@ -211,7 +216,8 @@ class Snapshots:
             for commit in {*commits, *filter(None, [self._first()])}:
                 needed.add(commit)
                 tree, about = self._commit(commit)
-                needed.update([tree, about.get("state", ""), *(one[2] for one in self._listed(tree, known=needed))])
+                needed.update([tree, *(one[2] for one in self._listed(tree, known=needed))])
+                needed.update(found for found in [about.get("state")] if isinstance(found, str))
             for folder, _, names in os.walk(os.path.join(self.folder, "objects")):
                 for name in names:
                     if os.path.basename(folder) + name not in needed:

@@ -6,15 +6,11 @@ told twice, and told after all when those are over and it still stands, so that 
 status that goes to and fro more than three times is warned about, and the debounce doubled. A story that comes back
 from review and returns to it is at work, not cycling, as long as it takes as long as work does.
 
-Time and changes come through a `Source`: tests own both, `FileChanges` watches real files by the operating system's own
-notices. Directories are watched, not files: an editor or an agent puts a new file in the place of the old one. A
-directory that does not exist yet is found by looking again every few seconds.
+Time and changes come through a `Source`: tests own both, `FileChanges` looks at the times of real files.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,18 +20,18 @@ from typing import Protocol
 
 import anyio
 import anyio.to_thread
-from watchfiles import awatch
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.model.names import SYSTEM
+from interlock.settings import stamp
 from interlock.workflow.state import status_file
 
 DEBOUNCE = 0.5
 LONGEST_DEBOUNCE = 8.0
 WINDOW = 30.0
 POLL = 5.0
-"""Seconds after which files are looked at though nobody told of a change (NFR5)."""
+"""Seconds after which files are read though their times are the same (NFR5)."""
 CYCLES = 3
 AT_WORK = frozenset({"review", "in-progress"})
 SOON = 0.05
@@ -69,8 +65,8 @@ class Source(Protocol):
     def now(self) -> float:
         """Seconds that never run backwards."""
 
-    async def changes(self, timeout: float) -> frozenset[str] | None:
-        """Paths of which something was heard within `timeout` seconds, maybe none; null when the watching ends."""
+    async def changed(self, timeout: float) -> bool:
+        """Wait for a change of a file, for `timeout` seconds at most; whether there was one."""
 
 
 @dataclass
@@ -106,19 +102,12 @@ class SprintStatusWatcher:
                 self._keys[path, key] = _Key(status, status, trail=[(status, source.now())])
 
     async def run(self) -> None:
-        """Watch until the source ends."""
+        """Watch for ever."""
         while True:
-            heard = await self._source.changes(self._patience())
-            if heard is None:
-                return
+            changed = await self._source.changed(self._patience())
             began = self._source.now()
-            while heard and self._source.now() - began < self.debounce * MANY:
-                more = await self._source.changes(self.debounce)
-                if more is None:
-                    self.look()
-                    return
-                if not more:
-                    break
+            while changed and self._source.now() - began < self.debounce * MANY:
+                changed = await self._source.changed(self.debounce)
             self.look()
 
     def look(self) -> list[StatusChange]:
@@ -200,88 +189,31 @@ class StatusEvents:
             act.event("workflow.status_cycling", **{**asdict(found), "statuses": list(found.statuses)})
 
 
-STEP = 100  # ms in which the operating system's notices are gathered
-LOOK = 5.0  # seconds between looks for directories that are new
+LOOK = 0.2
+"""Seconds between two looks at the times of the files."""
 
 
 class FileChanges:
-    """See `sprint_status_watcher.Source`. Made by `watching`."""
+    """See `Source`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = frozenset(os.path.realpath(path) for path in paths)
-        self._folders = sorted({os.path.dirname(path) for path in self._paths})
-        self._send, self._receive = anyio.create_memory_object_stream[frozenset[str]](100)
-        self._stop = anyio.Event()
+        self._paths = tuple(paths)
+        self._seen: list[tuple[int, ...] | None] = []  # What happened before the first look is a change.
 
     def now(self) -> float:
-        """Seconds that never run backwards."""
-        return time.monotonic()
+        """See the port."""
+        return anyio.current_time()
 
-    async def changes(self, timeout: float) -> frozenset[str] | None:
-        """See `sprint_status_watcher.Source.changes`."""
-        found: frozenset[str] | None = frozenset()
-        with anyio.move_on_after(timeout):
-            try:
-                found = await self._receive.receive()
-            except (anyio.EndOfStream, anyio.ClosedResourceError):
-                return None
-        return found
-
-    def end(self) -> None:
-        """Let the watching end."""
-        self._stop.set()
-        self._send.close()
-        self._receive.close()
-
-    async def feed(self) -> None:
-        """Hear of changes until `end`."""
-        try:
-            while not self._stop.is_set():
-                here = [folder for folder in self._folders if os.path.isdir(folder)]
-                if not here:
-                    with anyio.move_on_after(LOOK):
-                        await self._stop.wait()
-                    continue
-                await self._watch(here)
-        finally:
-            self._send.close()
-
-    async def _watch(self, folders: list[str]) -> None:
-        """Watch these directories until another one appears, or one of them goes."""
-        self._tell(self._paths)  # What happened before we watched.
-        watched = awatch(
-            *folders, watch_filter=lambda _, path: os.path.realpath(path) in self._paths, step=STEP, debounce=STEP,
-            recursive=False, stop_event=self._stop, rust_timeout=int(LOOK * 1000), yield_on_timeout=True,
-        )  # fmt: skip
-        try:
-            async for heard in watched:
-                if heard:
-                    self._tell(frozenset(path for _, path in heard))
-                if folders != [folder for folder in self._folders if os.path.isdir(folder)]:
-                    return
-        except (OSError, RuntimeError):
-            # No more watches, or a file system without them: whoever listens looks every few seconds anyway.
-            with anyio.move_on_after(LOOK):
-                await self._stop.wait()
-
-    def _tell(self, paths: frozenset[str]) -> None:
-        try:
-            self._send.send_nowait(paths)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # Whoever listens has a hundred to look at already, and looks at the files; or nobody does any more.
-
-
-@asynccontextmanager
-async def watching(paths: Sequence[str]) -> AsyncIterator[FileChanges]:
-    """Changes of those files, heard of while the block runs."""
-    source = FileChanges(paths)
-    async with anyio.create_task_group() as group:
-        group.start_soon(source.feed)
-        try:
-            yield source
-        finally:
-            source.end()
-            group.cancel_scope.cancel()
+    async def changed(self, timeout: float) -> bool:
+        """See the port."""
+        until = self.now() + timeout
+        while (seen := [stamp(path) for path in self._paths]) == self._seen:
+            left = until - self.now()
+            if left <= 0:
+                return False
+            await anyio.sleep(min(LOOK, left))
+        self._seen = seen
+        return True
 
 
 LAST = 5.0  # seconds for what is still to be written when the run ends
@@ -305,10 +237,10 @@ async def watched(workspace: Workspace, project: str, config: dict[str, object])
         written.set()
 
     failed: Exception | None = None
-    async with send, watching(paths) as source, anyio.create_task_group() as group:
+    async with send, anyio.create_task_group() as group:
         watcher = SprintStatusWatcher(
             paths,
-            source,
+            FileChanges(paths),
             lambda changes: send.send_nowait(partial(events.changed, changes)),
             lambda found: send.send_nowait(partial(events.cycling, found)),
         )
