@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +107,23 @@ def test_the_same_process_may_stop_hard_and_go_on_later(place: Place) -> None:
     assert place.states() == {"one": "review"}
     assert place.drive() == "finished"
     assert place.states() == {"one": "done"}
+
+
+def test_a_stop_that_comes_while_the_run_ends_is_written_into_no_file(place: Place) -> None:
+    class Late(Stop):
+        heard: Callable[[], None]
+
+        def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+            self.heard = listener
+            return super().listen(listener)
+
+    place.stage({"one": {"run": "true"}})
+    stop = Late()
+    assert place.drive(stop=stop) == "finished"
+    with ExitStack() as stack:  # They have the numbers of what the run had open.
+        files = [stack.enter_context((place.path / f"file-{number}").open("wb")) for number in range(50)]
+        stop.heard()  # A request that had begun before the run was over goes on.
+    assert [Path(file.name).read_bytes() for file in files] == [b""] * 50
 
 
 def test_a_stop_that_was_asked_for_before_the_run_starts_nothing(place: Place) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from interlock.gitwork.git import Git, GitOutput
 from interlock.gitwork.repository import open_repository
 from interlock.gitwork.trees import MERGING, Trees
 from tests.behaviours.repository import Repository, checkout
@@ -139,6 +140,48 @@ def check(tasks: list[tuple[list[tuple[str, str]], str]]) -> None:
         found = Trees(opened, "crew", "0001", os.path.join(place, "home", "worktrees"), ledger)
         assert found.begin() == (repository.head(), True) and found.begin() == (repository.head(), False)
         hold(found, ledger, repository, tasks)
+
+
+@pytest.mark.long
+def test_of_two_runners_that_begin_at_any_moment_of_each_other_both_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, steps = 1, 1
+    other: Trees | None = None
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == at and other is not None:
+            assert other.begin()[0] == repository.head()
+
+    called = Git.__call__
+
+    def call(git: Git, *words: str, **options: Any) -> GitOutput:
+        step()
+        return called(git, *words, **options)
+
+    class Seen(Known):
+        def commits(self) -> tuple[str | None, str | None]:
+            step()
+            return super().commits()
+
+        def begins(self, commit: str, into: str | None) -> None:
+            step()
+            super().begins(commit, into)
+
+    monkeypatch.setattr(Git, "__call__", call)
+    while at <= steps:
+        other = None
+        repository, ledger = Repository(tmp_path / str(at)), Seen()
+        mine, other = (
+            Trees(open_repository(str(repository.path), timeout=60), "crew", "0001", str(tmp_path / "trees"), ledger)
+            for _ in range(2)
+        )
+        steps = 0
+        assert mine.begin()[0] == repository.head() == ledger.landed == repository.head("interlock/crew"), at
+        at += 1
+    assert at > 8
 
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

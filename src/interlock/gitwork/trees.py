@@ -188,7 +188,9 @@ class Trees:
         head, here, marker = self._git.commits_of("HEAD", HEADS + self.integration, self._marker)
         user, marked, (landed, fitting) = head or "", marker is not None, self.known()
         if landed is not None and not marked:
-            raise self._not_ours(landed)
+            if self._git.commit_of(self._marker) is None:
+                raise self._not_ours(landed)
+            return self.begin()  # Another runner has begun while this one looked.
         if landed is not None and here not in fitting and not self._is_in(here, landed, user):
             here = self.head()
         if here == user == landed:

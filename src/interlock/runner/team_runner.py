@@ -13,7 +13,7 @@ that is not endless ends when nothing can proceed without a person, after `hold`
 
 from __future__ import annotations
 
-import os
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -548,15 +548,12 @@ def _proceeds(rows: Rows, run: Run) -> bool:
 
 async def _heed(stop: Stop, end_now: Callable[[], Awaitable[None]], rouse: Callable[[], None]) -> None:
     """Hear a stop from a signal handler or another thread, for ever: `end_now` when it is a hard one, and `rouse`."""
-    ours, theirs = os.pipe()
-    os.set_blocking(ours, False)
-    os.set_blocking(theirs, False)
+    loop, heard = asyncio.get_running_loop(), anyio.Event()
 
     def ring() -> None:
-        try:
-            os.write(theirs, b"!")
-        except BlockingIOError:
-            pass  # It is full of requests already.
+        # No pipe: where the run ends meanwhile, its number would be another file by the time it is written to.
+        with suppress(RuntimeError):  # The loop is closed.
+            loop.call_soon_threadsafe(lambda: heard.set())
 
     silence = stop.listen(ring)
     try:
@@ -565,9 +562,7 @@ async def _heed(stop: Stop, end_now: Callable[[], Awaitable[None]], rouse: Calla
                 await end_now()
             if stop.soft:
                 rouse()
-            await anyio.wait_readable(ours)
-            os.read(ours, 4096)
+            await heard.wait()
+            heard = anyio.Event()
     finally:
         silence()
-        os.close(ours)
-        os.close(theirs)
