@@ -125,6 +125,19 @@ def test_no_two_classes_have_the_same_name() -> None:
     assert not twice, f"give one of them another name: {twice}"
 
 
+def test_no_class_is_compiled_before_it_is_used() -> None:
+    dear = [
+        source.at(node)
+        for source in files()
+        if source.module != "interlock.lazy_dataclass"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "dataclasses"
+        and "dataclass" in {one.name for one in node.names}
+    ]
+    assert not dear, f"take `dataclass` from interlock.lazy_dataclass: {dear}"
+
+
 def test_a_docstring_names_no_module_that_does_not_exist() -> None:
     ours = {source.module: source for source in files()}
     rooms = {name.split(".")[1] for name in ours if "." in name}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -207,8 +207,8 @@ def let_live(process: subprocess.Popen[bytes] | subprocess.Popen[str] | Forked, 
 def storm(kills: int, seed: int, keep: bool = False, *, postgres: bool = False, agents: bool = False) -> list[str]:
     """Run one storm in a directory of its own; what is wrong afterwards, with the command that does it again."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
-    with Endpoint(most=1000 * kills) as endpoint:
-        storm = Storm(seed, kills, directory, postgres=postgres, endpoint=endpoint if agents else None)
+    with Endpoint(most=1000 * kills) if agents else nullcontext() as endpoint:
+        storm = Storm(seed, kills, directory, postgres=postgres, endpoint=endpoint)
         problems = storm.run()
     print(done(storm))
     if problems:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Annotated
@@ -15,6 +14,8 @@ from zoneinfo import ZoneInfo
 
 import pydantic.dataclasses
 from pydantic import AfterValidator, Field, StrictBool
+
+from interlock.lazy_dataclass import dataclass
 
 
 def _expression(pattern: str) -> str:

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from interlock.agents.profiles import Adapter
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import NPM
 

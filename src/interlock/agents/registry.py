@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol
 
@@ -18,6 +18,7 @@ from interlock.agents.profiles import FILE, AgentProfile, load
 from interlock.agents.programs import adapter_at, find
 from interlock.agents.session import Agent
 from interlock.errors import AgentError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import NPM
 from interlock.model.team import Member

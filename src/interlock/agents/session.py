@@ -17,9 +17,10 @@ Promises every implementation keeps:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Update as Update
 from interlock.processes.ref import ProcessRef
 

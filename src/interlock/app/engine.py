@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Self
 
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import Condition, RecallResult
 from interlock.model.json import Json
 from interlock.model.story import ListedEpic, ListedStory, StoryDetail, StoryList, StoryProposal

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from interlock import app, settings
@@ -14,6 +13,7 @@ from interlock.app.projects import ProjectVerbs
 from interlock.app.stories import StoryVerbs
 from interlock.clock import iso
 from interlock.errors import InvalidRequest, StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.storage import files
 from interlock.storage.files import locked_file
 

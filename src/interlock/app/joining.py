@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 
 from interlock.app.home import Home
@@ -17,6 +16,7 @@ from interlock.errors import Conflict, InvalidRequest, StorageError
 from interlock.integrations import RECORD
 from interlock.integrations.entries import PROGRAMS
 from interlock.integrations.project import join_project, joined_programs, leave_project
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import JOINED, LEAD, check_member_name
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from glob import escape, glob
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest, LedgerUnusable, MembersRunning, StorageError, TeamExists
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import SYSTEM
 from interlock.runner.registration import at_work
 from interlock.settings import Settings

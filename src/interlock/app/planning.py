@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from interlock.errors import (
 )
 from interlock.gitwork import place, preflight
 from interlock.gitwork.isolation import check
+from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Update
 from interlock.model.json import Json
 from interlock.model.names import PROGRAMS

@@ -13,7 +13,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from interlock.core.reports.witness import derive
 from interlock.errors import InvalidRequest, StorageError
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import RECEIPT_KEY_FILE
 from interlock.model.witness import Account, Witness

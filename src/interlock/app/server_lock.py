@@ -14,13 +14,13 @@ import subprocess
 import sys
 import webbrowser
 from contextlib import suppress
-from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlsplit
 
 from interlock.app.tokens import Tokens
 from interlock.clock import SystemClock, iso
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.processes import ref
 from interlock.storage import files
 

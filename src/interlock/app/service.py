@@ -12,13 +12,13 @@ import plistlib
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from hashlib import sha256
 
 from interlock.app import server_lock
 from interlock.app.home import Home
 from interlock.errors import Conflict, InvalidRequest, StorageError
 from interlock.integrations.entries import own_command
+from interlock.lazy_dataclass import dataclass
 from interlock.storage import files
 
 MARK = "Written by `interlock service install`; `interlock service remove` removes it."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
 
 from interlock import core, runner
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM
 from interlock.processes.ref import ProcessRef, alive, current

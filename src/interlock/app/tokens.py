@@ -21,11 +21,12 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
 from interlock.clock import Clock, SystemClock, iso
 from interlock.errors import ConfigParseError, InvalidRequest, StorageError, TokenNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import HUMAN, LOGIN_FILE, ROLES, check_member_name
 from interlock.storage import files

@@ -9,7 +9,6 @@ import glob
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.app import server_lock, service
 from interlock.app.agents import CHECKED
@@ -19,6 +18,7 @@ from interlock.app.projects import PROJECTS
 from interlock.app.stopping import running_members
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import ACP_REGISTRY_FILE, JOINED, LOGIN_FILE, RECEIPT_KEY_FILE, WORK
 from interlock.runner import notifications, telemetry, web_push
 

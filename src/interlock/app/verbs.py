@@ -4,7 +4,6 @@ written as JSON, both taken from the verb's own signature. A new verb is an admi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter, isfunction, signature
 from typing import Any, get_args, get_type_hints
@@ -14,6 +13,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, TypeAdapter, Validation
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import InvalidRequest, LocalOnly, NotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 ADMIN = ("admin",)

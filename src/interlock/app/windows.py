@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from interlock import core, model
 from interlock.app.base import HomeBase, TeamBase
@@ -15,6 +14,7 @@ from interlock.clock import seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
 from interlock.errors import InvalidRequest
 from interlock.integrations import SESSION_VARIABLES
+from interlock.lazy_dataclass import dataclass
 from interlock.model import handover
 from interlock.model.names import SYSTEM
 from interlock.processes import ancestry, table

@@ -9,12 +9,12 @@ back, and so does a process that begins a new session. Both are rows of the ledg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from interlock.core.tasks.transition import lease
 from interlock.core.teams import spawn
 from interlock.core.unit_of_work import Principal, UnitOfWork, begin, unknown_member
 from interlock.errors import Conflict, MemberLimit
+from interlock.lazy_dataclass import dataclass
 from interlock.model.message import Message, as_xml
 from interlock.model.names import LEAD, SESSION_KEY_LIMIT, check_text
 from interlock.processes.ref import ProcessRef

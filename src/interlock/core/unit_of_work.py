@@ -16,13 +16,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from interlock import mirror, model
 from interlock.clock import Clock, iso, seconds
 from interlock.errors import AnswerLost, Forbidden, InterlockError, InvalidRequest, MemberNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 from interlock.model.task import Task

@@ -13,7 +13,7 @@ be opened because of its disk, its mode or its version holds everything that was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from interlock.lazy_dataclass import dataclass
 
 LEVELS = ("error", "warning", "info")
 

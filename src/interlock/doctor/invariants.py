@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from interlock.core import questions
 from interlock.core.tasks.transition import end_run, settle_queue
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import FINAL, HELD, STATES, Task

@@ -12,9 +12,9 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 RAW = ("--raw", "--no-abbrev", "--no-renames", "--no-relative", "--ignore-submodules=none", "-z")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 
 PLAIN = frozenset(
     (

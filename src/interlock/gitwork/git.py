@@ -19,11 +19,11 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from interlock.errors import GitFailed, is_short
 from interlock.gitwork import configured
+from interlock.lazy_dataclass import dataclass
 from interlock.processes import room, supervised, table
 from interlock.processes.ancestry import RUN_TOKEN
 

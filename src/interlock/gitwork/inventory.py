@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 
 CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs node_modules .npm "

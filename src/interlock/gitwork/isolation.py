@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from interlock.core.tasks import merge
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import SYSTEM
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows

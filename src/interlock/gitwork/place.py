@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import GitFailed, PlanError, TeamExists
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import whole_digest
 from interlock.plan.reading import load
 from interlock.settings import Settings

@@ -10,10 +10,10 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 
 HEADS = "refs/heads/"
 LOOKED_AT = (

@@ -16,13 +16,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from threading import get_ident
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
 from interlock.gitwork.inventory import CACHES, REPLACED
 from interlock.gitwork.repository import HEADS, Repository, open_repository
+from interlock.lazy_dataclass import dataclass
 from interlock.plan.detecting import checkout_of
 
 LOCKS = ("index.lock", "HEAD.lock")

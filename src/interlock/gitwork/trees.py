@@ -12,7 +12,6 @@ import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interlock.errors import GitFailed, WorktreeRefused
@@ -30,6 +29,7 @@ from interlock.gitwork.staging import (
     stage,
     write_rules,
 )
+from interlock.lazy_dataclass import dataclass
 from interlock.storage.files import locked_directory
 
 DIRECTORY = "worktrees"

@@ -8,11 +8,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.integrations import HOOKS
 from interlock.integrations.settings_text import SettingsEntry
+from interlock.lazy_dataclass import dataclass
 
 HOOK_SECONDS = 5
 """The program's own limit for a hook of ours, which itself gives up after one second."""

@@ -18,7 +18,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NotRequired, TypedDict
 
 from interlock.errors import ConfigParseError, Conflict, InvalidRequest, StorageError
@@ -35,6 +35,7 @@ from interlock.integrations.settings_text import (
     take_block,
     take_out,
 )
+from interlock.lazy_dataclass import dataclass
 from interlock.storage.files import locked_directory
 
 GIT_SECONDS = 10

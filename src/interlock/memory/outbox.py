@@ -16,9 +16,9 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from interlock.clock import Clock, iso
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import Memory, MemoryQuery, MemoryUnavailable
 from interlock.model.json import Json
 from interlock.storage.files import locked_directory

@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 TITLE_CHARS = 200

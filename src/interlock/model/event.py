@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 
 EVENT_TYPES: dict[str, str] = {

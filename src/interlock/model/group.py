@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.model.task import FRONT_DOOR
 

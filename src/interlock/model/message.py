@@ -7,9 +7,9 @@ stored ──> offered ──> delivered ──> acknowledged
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.handover import teammate_message
 from interlock.model.json import Json, fields_of
 

@@ -7,8 +7,10 @@ import heapq
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal
+
+from interlock.lazy_dataclass import dataclass
 
 
 def in_order(edges: Mapping[str, Collection[str]]) -> list[str]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.clock import seconds
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.text import count
 from interlock.model.workflow import is_gate, place_of, spoken

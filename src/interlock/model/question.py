@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 
 APPROVE = "approve"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model import text as words
 from interlock.model.evidence import latest_check
 from interlock.model.json import Json

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from interlock.errors import Forbidden
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 
 SHOWN = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model import text as words
 from interlock.model.json import Json, fields_of
 

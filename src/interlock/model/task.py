@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.model.names import ANY, FULL, LABEL
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 
 TEAM = "name id lead_session_key settings status workdir created_at updated_at".split()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.question import Question

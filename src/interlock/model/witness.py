@@ -6,8 +6,9 @@ How each figure is counted is said at its field, so that a stranger with the row
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.question import Question

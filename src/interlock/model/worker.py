@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 
 SHOWN = "name host version process labels members parallel load status alive began_at beat_at ended_at holds".split()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from interlock.errors import InvalidRequest, InvalidTransition
+from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import Plan, PlanTask, digest, in_order
 
 #: Nobody has begun: the task may be changed or taken away without asking.

@@ -19,8 +19,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import PROGRAMS
 from interlock.plan.python_project import (
     PROJECT,

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 
 from interlock.errors import PlanError
+from interlock.lazy_dataclass import dataclass
 from interlock.plan.schema import (
     KEY_RULE,
     NAME_RULE,

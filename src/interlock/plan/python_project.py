@@ -9,8 +9,9 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from interlock.lazy_dataclass import dataclass
 
 PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _TESTING = ("test", "tests", "testing", "dev")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import cycles
 from interlock.plan.faults import Faults, Location, YamlDocument
 from interlock.plan.schema import nearest

@@ -11,7 +11,6 @@ import inspect
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
@@ -33,6 +32,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import LABEL, LABEL_RULE
 from interlock.model.plan import Isolation, Priority
 from interlock.model.task import TYPES

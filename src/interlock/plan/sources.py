@@ -18,10 +18,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import cycles, key_of
 from interlock.plan.faults import Faults, Location, described, read_yaml
 

@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import IO, Literal
 
@@ -35,6 +35,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from interlock.errors import AgentError, CannotStart, NoCapacity, is_short
+from interlock.lazy_dataclass import dataclass
 from interlock.processes import groups, ref, supervised, supervisor
 from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.processes.output import Output

@@ -7,10 +7,11 @@ and the host, so that what was stored before a crash can be judged afterwards.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 
 from interlock.errors import InvalidRequest, NotAvailable
+from interlock.lazy_dataclass import dataclass
 from interlock.processes import bare_host, marked_host, table
 
 TOKEN_MARK = "#"

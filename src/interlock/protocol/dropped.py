@@ -19,11 +19,12 @@ import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from interlock.clock import iso, seconds
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, unknown_member
+from interlock.lazy_dataclass import dataclass
 from interlock.mirror.render import is_ours
 from interlock.model.json import Json, fields_of
 from interlock.model.names import HUMAN, LEAD, SYSTEM

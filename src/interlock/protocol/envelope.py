@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from interlock.lazy_dataclass import dataclass
 
 Outcome = Literal["done", "blocked", "needs_review", "partial"]
 OUTCOMES = ("done", "blocked", "needs_review", "partial")

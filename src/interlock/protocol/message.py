@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.lazy_dataclass import dataclass
 from interlock.model.task import MOVES, Task
 from interlock.protocol.envelope import PROTOCOL, Envelope, FieldError, checked
 

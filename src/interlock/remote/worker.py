@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from interlock.agents.session import Update
 from interlock.app.team import Team
 from interlock.core.workers import APART, load
 from interlock.errors import GitFailed, InterlockError, InternalError, WorkerNotFound, WorktreeRefused
+from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Stop
 from interlock.model.team import Member
 from interlock.model.worker import SAID_AT_ONCE, WorkerBeat, WorkerRecord

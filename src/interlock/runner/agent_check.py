@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.to_thread
@@ -19,6 +19,7 @@ from interlock.core.tasks.claim import claim
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.task import Task
 from interlock.runner import environment as launcher
 from interlock.runner.environment import allowed_environment

@@ -13,7 +13,6 @@ import hashlib
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
@@ -22,6 +21,7 @@ from interlock.gitwork.changes import unpublished
 from interlock.gitwork.inventory import Inventory, load, take, unsaved
 from interlock.gitwork.staging import difference, take_back
 from interlock.gitwork.trees import Trees
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import SYSTEM
 from interlock.model.run import KEPT, Artifact
 from interlock.model.task import Task

@@ -14,10 +14,10 @@ import posixpath
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from interlock.gitwork.changes import ChangedPath
+from interlock.lazy_dataclass import dataclass
 
 PLAIN = frozenset(
     "test [ [[ grep egrep fgrep rg true false : cat diff cmp ls wc head tail cd echo printf sed awk sort uniq find "

@@ -23,7 +23,6 @@ never approves.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso
@@ -34,6 +33,7 @@ from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import end_run, move
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.run import Run

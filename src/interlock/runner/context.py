@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from interlock.agents.session import Update
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import HumanWait
 from interlock.gitwork.isolation import Isolation
+from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.team import Member

@@ -9,7 +9,6 @@ agent program with the task's text as its prompt) and `workflow.executor` (every
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
@@ -24,6 +23,7 @@ from interlock.errors import (
     is_short,
     passes,
 )
+from interlock.lazy_dataclass import dataclass
 from interlock.processes.ref import ProcessRef
 
 

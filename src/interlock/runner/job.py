@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from interlock.agents.session import McpServer, Permission
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.lazy_dataclass import dataclass
 from interlock.model import handover
 from interlock.model.message import Message
 from interlock.model.names import HUMAN

@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from interlock.lazy_dataclass import dataclass
 
 PATIENCE = 15.0
 """Seconds after which a team that has asked and not come back is passed over: its runner may be stuck."""

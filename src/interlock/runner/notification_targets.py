@@ -22,12 +22,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.processes.commands import words_of
 from interlock.runner import web_push
 

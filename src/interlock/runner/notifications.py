@@ -17,7 +17,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +26,7 @@ from interlock.clock import Clock, iso
 from interlock.core.reports import night
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
 from interlock.model.report import headline

@@ -26,7 +26,6 @@ import re
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -42,6 +41,7 @@ from interlock.core.tasks.transition import move
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.core.waiting import StillWaiting, Wait, in_thread, unanswered
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member

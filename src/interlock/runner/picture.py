@@ -6,11 +6,11 @@ The turn plans by it alone. Whatever it leads to asks again, in its own transact
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from interlock.core.tasks import claim
 from interlock.core.tasks import review as reviewers
 from interlock.gitwork.isolation import Isolation
+from interlock.lazy_dataclass import dataclass
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member

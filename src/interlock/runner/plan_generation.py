@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 
 from interlock.agents.session import Update
 from interlock.errors import AgentError, PlanError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.plan import proposal
 from interlock.plan.detecting import inspect

@@ -25,13 +25,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from interlock.clock import iso, seconds
 from interlock.core import workers
 from interlock.core.tasks import merge
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task

@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import TypeVar
@@ -30,6 +29,7 @@ from interlock.core.tasks import answer, change, finish, review
 from interlock.core.tasks.transition import end_run
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import Conflict, InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.clock import iso, seconds
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.run import Run
 from interlock.model.task import FINAL, Task

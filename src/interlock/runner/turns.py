@@ -29,7 +29,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.core.waiting import StillWaiting, Wait, in_thread, unanswered
+from interlock.lazy_dataclass import dataclass
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task

@@ -10,13 +10,13 @@ its runs; a person's `continue` grants the same amount once more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.agents.session import Update
 from interlock.clock import iso
 from interlock.core.tasks import answer
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.lazy_dataclass import dataclass
 from interlock.model.question import Question
 from interlock.model.run import Run
 from interlock.model.task import MEASURES, Task

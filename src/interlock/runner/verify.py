@@ -15,7 +15,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,7 @@ from interlock.gitwork.delivery import changed
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.staging import tree_of
 from interlock.gitwork.trees import BEFORE, REVIEWING
+from interlock.lazy_dataclass import dataclass
 from interlock.model import evidence
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run

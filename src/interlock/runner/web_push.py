@@ -15,11 +15,12 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.text import plain
 from interlock.storage.shared_state import read_state, shared_state
 

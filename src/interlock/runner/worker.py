@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -23,6 +22,7 @@ from interlock.core.tasks import claim, review
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
+from interlock.lazy_dataclass import dataclass
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.text import plain

@@ -7,11 +7,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.app.home import Home
 from interlock.app.runs import TeamRecovery
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Stop
 
 LOOK_AGAIN = 1.0

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 
 from fastapi import APIRouter, FastAPI
@@ -24,6 +23,7 @@ from fastapi import APIRouter, FastAPI
 from interlock.app.home import Home
 from interlock.app.server_lock import ServerLock, link_to, page_at
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.processes import groups, ref, table
 from interlock.serve.listener import HttpListener, bind, is_loopback, url_of

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.agents.assignment import Report
 
 FIRST_PAUSE = 1.0  # seconds before an agent that failed is asked again; doubled each time

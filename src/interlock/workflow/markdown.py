@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from interlock.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.barrier import AGAIN, FIRST_PAUSE, BarrierResults, Barriers, SynchronizationBarrier, SyncTimeout

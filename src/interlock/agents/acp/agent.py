@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
@@ -39,6 +39,7 @@ from interlock.agents.capacity import Limit
 from interlock.agents.session import McpServer, Opening
 from interlock.agents.usage import Accounting, Usage
 from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.processes.output import Output
 from interlock.processes.program import Child, refusal
 from interlock.version import __version__

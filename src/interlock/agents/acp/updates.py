@@ -11,13 +11,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate
 
 from interlock.agents.session import Opening, Permission, PermissionChoice, Update
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.processes.output import Output, blanked
 

@@ -12,10 +12,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from interlock.errors import StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.storage.sql.table import SqlConnection, marks
 
 FORMAT = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from acp.schema import StopReason
 
 from interlock.app.team import Team
 from interlock.errors import Conflict, InterlockError, NotAwaitingResponse, RunNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.question import Question
 from interlock.model.task import HELD, Task
 from interlock.surfaces.acp import words

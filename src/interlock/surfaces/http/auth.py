@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.concurrency import run_in_threadpool
@@ -27,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.app.home import Home
 from interlock.errors import Forbidden, InterlockError, Unauthorized
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import HUMAN
 from interlock.model.run import RunOrigin
 from interlock.surfaces.http.failures import CONNECTION, refuse

@@ -18,7 +18,6 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Annotated
 
 import anyio
@@ -31,6 +30,7 @@ from starlette.responses import Response
 
 from interlock.app.home import Home
 from interlock.errors import InterlockError, InvalidRequest, LimitReached
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.surfaces.http import responses
 from interlock.surfaces.http.mail import LARGEST

@@ -21,7 +21,7 @@ import hashlib
 import os
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.app.base import KEYED, KeyedRequest
 from interlock.errors import AnswerLost, CommitUnknown, InterlockError, InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.surfaces.http.failures import refuse
 from interlock.surfaces.http.responses import MEDIA_TYPE, answer
 from interlock.surfaces.http.security_middleware import SAFE_METHODS

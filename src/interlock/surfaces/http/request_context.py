@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from fastapi import Depends, Request
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest, TeamNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.surfaces.http.auth import FORM_KEY, PAGE, Authenticator, HttpPrincipal
 
 SLOW_VERBS = anyio.CapacityLimiter(100)

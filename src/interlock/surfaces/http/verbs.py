@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -15,6 +14,7 @@ from pydantic import Field, create_model
 from starlette.responses import Response
 
 from interlock.app.team import Team
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.surfaces.http.request_context import Reader, RequestContext, slow
 from interlock.surfaces.http.requests import MemberRequest

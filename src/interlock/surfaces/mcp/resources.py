@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from inspect import Parameter, cleandoc, signature
 from typing import Any, TypeVar
 
@@ -38,6 +37,7 @@ from mcp_types import (
 )
 
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.report import as_markdown
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.team_tools import TOOLS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import cleandoc, signature
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Validat
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, json_form
 from interlock.model.task import TaskSpec, task_fields
 from interlock.surfaces.mcp.connection import Connection

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from interlock.clock import seconds
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import EVENT_TYPES, Event
 from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM

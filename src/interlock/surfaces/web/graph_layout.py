@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.task import FINAL, Task
 from interlock.surfaces.web.prose import gist
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from markupsafe import Markup, escape
 from pygments.lexers import find_lexer_class_for_filename
 from pygments.token import Comment, Keyword, Name, Number, String, Token
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.text import plain
 from interlock.surfaces.web.prose import seen
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from interlock.errors import NotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model import text
 from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to

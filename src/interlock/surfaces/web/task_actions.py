@@ -7,11 +7,11 @@ to may follow. What belongs to agents and the scheduler alone (asking, failing, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.app.team import Team
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, MOVES, Task
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 KINDS = VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION = (

@@ -9,8 +9,8 @@ calls them its profile says (`models`); a program that knows none works with its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.settings import MODEL_CLASSES
 from interlock.workflow.agents.assignment import IMPLEMENTATION, VALIDATION
 from interlock.workflow.entry.tier_suggester import tier_of

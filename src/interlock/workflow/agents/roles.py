@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.agents.assignment import ANALYSIS, CODE_REVIEW, CREATIVE, IMPLEMENTATION, VALIDATION, Assignment
 from interlock.workflow.package.personas import Persona
 

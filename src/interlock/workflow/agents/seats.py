@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
 from interlock.agents.session import AgentSession
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.agents.assignment import HIGH, PRIORITIES
 
 PREEMPTED, CANCELLED = "preempted", "cancelled"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import anyio
 
 from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, ignore, refuse
 from interlock.errors import AgentError, NoCapacity, StorageError, is_short
+from interlock.lazy_dataclass import dataclass
 from interlock.processes.groups import nested
 from interlock.processes.output import Output
 from interlock.workflow.agents.assignment import Assignment, Report

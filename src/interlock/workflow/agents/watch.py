@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, field, replace
 
 import anyio
 
 from interlock.agents.session import AgentSession, Turn, Update
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.processes import room
 

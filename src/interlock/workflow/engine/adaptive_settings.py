@@ -7,9 +7,10 @@ one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.agents.models import CLASSES
 from interlock.workflow.engine.checkpoint_pace import batch_size

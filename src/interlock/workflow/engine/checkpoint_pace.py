@@ -5,8 +5,8 @@ surer the engine, the less (BMAD-2b.7, FR12b).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine.confidence_calculator import NO_SIGNAL
 from interlock.workflow.entry.tier_suggester import tier_of
 

@@ -9,8 +9,10 @@ Order of the calculation (decision 27): the weighted average over the signals pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from interlock.lazy_dataclass import dataclass
 
 WEIGHTS = {"validation_verdict": 35.0, "memory_match": 25.0, "reviewer_agreement": 25.0, "party_mode": 15.0}
 MODEL = "model_selection"

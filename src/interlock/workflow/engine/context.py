@@ -10,11 +10,12 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import anyio
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
 from interlock.workflow.agents.watch import Ended, Heard, Limits

@@ -7,9 +7,10 @@ again from its log and the workflow's definition; one that asked the world (a fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.engine.checkpoint_pace import is_full
 from interlock.workflow.entry import tier_suggester

@@ -12,8 +12,8 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine import documents
 from interlock.workflow.markdown import COMMENT, lines
 from interlock.workflow.package.packages import FOLDER

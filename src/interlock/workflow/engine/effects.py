@@ -8,10 +8,11 @@ last one of its step, so nothing is decided before its result is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.agents.watch import Ended
 from interlock.workflow.engine.examination import Examined

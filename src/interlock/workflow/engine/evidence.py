@@ -16,9 +16,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.workflow import GATE
 from interlock.workflow.engine.closing_line import SKIPPED, Closing
 from interlock.workflow.engine.documents import NAMES, is_done, listed_in, read, relative, variables_of

@@ -6,9 +6,10 @@ The examinations themselves are the port `context.Examination`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.workflow.entry.verdicts import APPROVE as APPROVE
 from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED

@@ -18,10 +18,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from typing import Any, Literal
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.workflow.engine.stalls import issue_hash
 

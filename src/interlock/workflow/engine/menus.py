@@ -9,9 +9,10 @@ A menu reaches a human no faster than a human can take it (FR55, FR56, BMAD-7.6;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.engine import documents, prompts, questions, recovery
 from interlock.workflow.engine.closing_line import BLOCKED

@@ -6,9 +6,10 @@ The real ones stand in `workflow/runs/`; tests give it ones that live in memory 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.state.document import StepId, WorkflowState
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine.stalls import normalized
 from interlock.workflow.menus.options import Option
 from interlock.workflow.state.document import StepRecord, WorkflowState

@@ -18,9 +18,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.engine import loop_back_handler, prompts, stalls, steps
 from interlock.workflow.engine.closing_line import LONG, Closing

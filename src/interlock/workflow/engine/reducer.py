@@ -9,9 +9,10 @@ Whatever comes in, a run ends in TERMINAL or waits for a human.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.agents.watch import NESTED_TIMEOUT, PARTY_TIMEOUT, SILENT, WORKFLOW_TIMEOUT
 from interlock.workflow.engine import (

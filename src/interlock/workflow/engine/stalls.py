@@ -10,9 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.markdown import ANSI
 
 LOOP_VISITS = 5

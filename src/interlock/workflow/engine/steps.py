@@ -9,8 +9,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.workflow import GATE as GATE
 from interlock.workflow.engine import turn_interpreter as readings
 from interlock.workflow.package.next_steps import chain

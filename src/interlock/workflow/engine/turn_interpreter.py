@@ -10,8 +10,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import markdown
 from interlock.workflow.agents.watch import SILENT, Heard
 from interlock.workflow.engine.closing_line import (

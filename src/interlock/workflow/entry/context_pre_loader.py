@@ -7,8 +7,9 @@ cannot be asked in time, that is logged and the context is empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
 from interlock.memory.store import words as words_of
 from interlock.model.json import Json, fields_of

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 KIND = r"(NFR|FR|ADR|AD)"

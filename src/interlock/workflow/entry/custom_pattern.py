@@ -17,8 +17,8 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 LIMIT = 1000  # characters of one pattern

@@ -17,9 +17,9 @@ import os
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.package.packages import FOLDER, Package
 from interlock.workflow.package.variables import LOOK_UP, RUNTIME, Variables, is_set, looked_up

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 RULES = 500  # read of one file

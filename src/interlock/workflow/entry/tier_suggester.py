@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.workflow.entry.project_type import Survey
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.workflow.entry import verdicts
 from interlock.workflow.entry.custom_pattern import CustomPattern, InvalidPattern, register

@@ -8,7 +8,8 @@ the table holds the others too. A word counts when it stands whole. In free text
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from interlock.lazy_dataclass import dataclass
 
 SUCCESS, FAILURE, PARTIAL = "success", "failure", "partial"
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from interlock.errors import InvalidRequest, InvalidSkillPath, WorkflowNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow import markdown
 from interlock.workflow.package import packages

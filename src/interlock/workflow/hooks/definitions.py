@@ -19,12 +19,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from interlock.errors import InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.processes import commands
 from interlock.workflow.package import files as frontmatter
 from interlock.workflow.package import overlay

@@ -9,7 +9,7 @@ only announced has begun by then.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import anyio
@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectSendStream
 
 from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, refuse
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.processes.ref import ProcessRef
 from interlock.workflow.hooks.definitions import POST_TOOL, PRE_TOOL, Hook

@@ -7,10 +7,10 @@ the range of its kind. How a menu was answered is worth less than all that is sa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from pydantic import BaseModel, Field, ValidationError
 
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import CONTENT_CHARS, shortened
 from interlock.model.json import Json
 

@@ -14,8 +14,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import Log, Memory, MemoryStore, MemoryUnavailable, same, words
 from interlock.workflow.memory import lesson as lessons_of
 from interlock.workflow.memory.lesson import FIX, Lesson, keywords, problem_solution

@@ -14,11 +14,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import Log, MemoryStore, MemoryUnavailable, shortened, words
 from interlock.memory.store import same as alike
 from interlock.model.json import Json

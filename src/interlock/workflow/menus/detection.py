@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
 from interlock.workflow.menus import forms

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from interlock.lazy_dataclass import dataclass
 
 PARTY_MODE, ADVANCED_ELICITATION, CONTINUE = "party_mode", "advanced_elicitation", "continue"
 

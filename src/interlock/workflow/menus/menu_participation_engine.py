@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.menus import forms, step_menus
 from interlock.workflow.menus.detection import Detection, detect
 from interlock.workflow.menus.selection import Selection, Situation, select

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import markdown
 
 KEY = r"[A-Za-z]{1,2}|\d{1,2}"

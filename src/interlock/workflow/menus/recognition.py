@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import markdown
 from interlock.workflow.markdown import Line
 from interlock.workflow.menus.meanings import EXIT, OTHER, WAYS_ON, head, meaning

@@ -14,9 +14,10 @@ What a person does not want here is not chosen; what is left is recommended at m
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.menus import forms, meanings
 from interlock.workflow.menus.escalation import CONTINUE, PARTY_MODE
 from interlock.workflow.menus.forms import DEEPEST, IN_ELICITATION, IN_PARTY

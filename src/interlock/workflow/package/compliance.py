@@ -7,9 +7,9 @@ The two counts are what the builder's thresholds are about, so a caller can go o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.menus import escalation
 
 BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"

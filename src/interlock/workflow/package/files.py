@@ -14,9 +14,11 @@ import io
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
+
+from interlock.lazy_dataclass import dataclass
 
 FENCE = "---"
 SETTINGS_LIMIT = 1_000_000  # characters of YAML read; the largest real workflow.yaml has 9,000

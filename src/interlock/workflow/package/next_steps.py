@@ -9,8 +9,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package.step import Step, is_step_file, order_of
 from interlock.workflow.package.variables import Variables
 

@@ -18,9 +18,10 @@ The file stands in the project's root. Where an author has put a setting in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package.files import Fault, Files
 
 FILE = "interlock.workflows.yaml"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package.packages import FOLDER, MANIFESTS, Package
 
 PREFIX = "bmad-agent-"

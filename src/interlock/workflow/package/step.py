@@ -9,9 +9,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package.files import Fault, FileSettings
 
 FILE = re.compile(r"^(?:step-)?(?P<path>[a-z](?=-\d))?-?(?P<number>\d{1,2})(?P<letter>[a-z])?(?:-(?P<slug>.+))?\.md$")

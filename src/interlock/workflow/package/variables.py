@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from interlock.lazy_dataclass import dataclass
 
 NAME = re.compile(r"(?<!\{)\{([A-Za-z_][\w.-]*)\}(?!\})")
 LOOK_UP = re.compile(r"^\{([A-Za-z_]\w*)\}:([A-Za-z_][\w.-]*)$")

@@ -11,10 +11,11 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package import next_steps, step, tagged_steps
 from interlock.workflow.package.files import Fault
 from interlock.workflow.package.next_steps import Next

@@ -8,8 +8,8 @@ of our own fill the table, each with a view that the others lack. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package.personas import Persona
 from interlock.workflow.party.party_mode_driver import Party, RoundInput, Summary, summary

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.answers import AnswerModel, Percent, Text, objects, percent_of
 from interlock.workflow.markdown import ANSI
 from interlock.workflow.party.speakers import known_as, speakers

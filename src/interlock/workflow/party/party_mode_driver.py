@@ -17,11 +17,12 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.markdown import quoted

@@ -9,12 +9,13 @@ answer for now, the run is put off with the discussion as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import anyio
 
 from interlock.errors import AgentError
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent import Subagent

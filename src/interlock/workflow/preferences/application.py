@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.engine import questions
 from interlock.workflow.engine.context import Draft

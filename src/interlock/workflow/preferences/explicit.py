@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.preferences.patterns import NEGATIVE, POSITIVE, PREFERENCE, Feedback, Pattern
 
 LONGEST = 1000  # characters of a preference

@@ -11,10 +11,10 @@ Pure: functions from the document of a session, which they change, and a moment.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso, seconds
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.workflow import place_of
 

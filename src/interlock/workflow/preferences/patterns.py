@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 
 NEGATIVE, POSITIVE, PREFERENCE = "negative_pattern", "positive_pattern", "explicit_preference"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine.adaptive_settings import BATCH, CONFIDENCE, TIER
 from interlock.workflow.preferences import hints, safety
 from interlock.workflow.preferences.hints import plain, wish

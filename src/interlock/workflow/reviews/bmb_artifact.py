@@ -17,8 +17,8 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine import documents
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.package import files as frontmatter

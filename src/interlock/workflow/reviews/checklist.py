@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+
+from interlock.lazy_dataclass import dataclass
 
 ITEMS = (
     "The story was read whole, and its status allows a review",

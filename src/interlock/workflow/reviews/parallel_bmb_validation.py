@@ -15,8 +15,8 @@ itself. Nothing that was heard is lost, whatever happens to the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report

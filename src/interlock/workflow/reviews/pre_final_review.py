@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow import panel
 from interlock.workflow.engine.context import Draft, Note
 from interlock.workflow.engine.examination import (

@@ -11,11 +11,12 @@ import glob
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine import documents
 from interlock.workflow.markdown import quoted
 from interlock.workflow.package import workflow as workflows

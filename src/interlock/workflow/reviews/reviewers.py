@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import CODE_REVIEW, NORMAL, Assignment

@@ -11,9 +11,9 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine import documents
 from interlock.workflow.state import status_file
 from interlock.workflow.state.document import WorkflowState

@@ -10,11 +10,11 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.answers import AnswerModel, Text, called, objects, plain, tables_of
 from interlock.workflow.engine import documents, evidence, prompts

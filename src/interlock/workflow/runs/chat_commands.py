@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.progress import summary
 from interlock.model.question import reply_command

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.core.waiting import HumanWait
 from interlock.errors import InterlockError, WorkflowNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.runner.executor import Job
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from interlock.core.tasks import create
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.json import Json
 from interlock.model.task import Task

@@ -12,10 +12,11 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from interlock.errors import InvalidRequest, StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files

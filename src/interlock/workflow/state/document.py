@@ -12,12 +12,13 @@ does not know, so an older engine can show what a newer one wrote.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Annotated, Any, TypedDict
 
 from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.workflow import GATE
 

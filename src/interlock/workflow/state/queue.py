@@ -9,7 +9,7 @@ Who starts next is decided in `tasks.turns`, wherever a workflow's task changes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.core.mailbox import send
 from interlock.core.tasks.change import cancel
@@ -17,6 +17,7 @@ from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import QUEUEABLE, WORKFLOW, end_run, illegal, move, start_queued_workflows
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, QueueEntryNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_text
 from interlock.model.task import FINAL, PRIORITIES, Task

@@ -6,8 +6,8 @@ Pure: decides from states and the workflow as it is now; the controller does the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.model.workflow import place_of
 from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, step_key

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest, StorageError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json, fields_of
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files

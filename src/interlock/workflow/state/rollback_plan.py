@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.errors import CheckpointNotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.workflow import NOT_THE_RUNS
 from interlock.workflow.errors import RollbackRefused

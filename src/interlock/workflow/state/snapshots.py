@@ -17,11 +17,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 
 from interlock.errors import StorageError
 from interlock.gitwork.git import NOBODY
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.storage.files import locked_directory
 from interlock.workflow.state import files
@@ -195,8 +196,7 @@ class Snapshots:
         sha = files.sha(data, kind)
         path = self._object(sha)
         if not os.path.exists(path):
-            with suppress(FileExistsError):
-                os.mkdir(os.path.dirname(path))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             self._put(path, zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
         return sha
 

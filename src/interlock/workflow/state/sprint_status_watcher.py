@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import SYSTEM
 from interlock.settings import stamp
 from interlock.workflow.state import status_file

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from interlock.errors import ConfigParseError, NotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.package.variables import DEFAULT_OUTPUT
 from interlock.workflow.state import files

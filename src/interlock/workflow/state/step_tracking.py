@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from interlock.clock import seconds
+from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
 

@@ -21,7 +21,7 @@ import glob
 import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from interlock.errors import ConfigParseError, InvalidRequest, NotFound
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.package import files as package_files
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.overlay import FILE as OVERLAY

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.core.tasks import create
@@ -23,6 +22,7 @@ from interlock.errors import GitFailed, InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look
 from interlock.gitwork.trees import unresolved
+from interlock.lazy_dataclass import dataclass
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import FINAL, Task
 from interlock.runner.verify import Evidence, examine

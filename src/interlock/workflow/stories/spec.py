@@ -11,9 +11,9 @@ import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.lazy_dataclass import dataclass
 from interlock.workflow.engine.context import Draft
 from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
 from interlock.workflow.markdown import quoted
