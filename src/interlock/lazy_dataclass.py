@@ -38,7 +38,7 @@ else:
         elif not frozen:
             late["__hash__"] = None
         if frozen:
-            late |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+            late |= _refusals(cls)
             if slots:
                 late |= {"__getstate__": _state, "__setstate__": _set_state}
         for method in late.keys() - own:
@@ -66,11 +66,22 @@ else:
         write.__name__, write.__qualname__ = method, f"{cls.__qualname__}.{method}"
         return write
 
-    def _refuse_to_set(self: Any, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    def _refusals(cls: type) -> dict[str, Any]:
+        """An heir that is no dataclass may still set what is its own, as with the standard library."""
 
-    def _refuse_to_delete(self: Any, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        def refuse(self: Any, name: str, what: str) -> None:
+            if type(self) is cls or name in cls.__dataclass_fields__:
+                raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+
+        def set_own(self: Any, name: str, value: object) -> None:
+            refuse(self, name, "assign to")
+            super(cls, self).__setattr__(name, value)
+
+        def delete_own(self: Any, name: str) -> None:
+            refuse(self, name, "delete")
+            super(cls, self).__delattr__(name)
+
+        return {"__setattr__": set_own, "__delattr__": delete_own}
 
     def _state(self: Any) -> list[Any]:
         return [getattr(self, field.name) for field in dataclasses.fields(self)]

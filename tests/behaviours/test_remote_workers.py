@@ -22,6 +22,7 @@ import interlock
 from interlock.clock import seconds
 from interlock.errors import (
     CommitUnknown,
+    Forbidden,
     InterlockError,
     InternalError,
     InvalidRequest,
@@ -29,11 +30,13 @@ from interlock.errors import (
     LedgerUnusable,
     ServerUnreachable,
     StaleRun,
+    TeamNotFound,
+    Unauthorized,
 )
 from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.worker import WorkerBeat
-from tests.agents.acting import acp_member
+from tests.agents.acting import acp_member, recorded
 from tests.behaviours.driving import SHELL, Place, Runner, follow, pids, running
 from tests.behaviours.repository import Repository
 from tests.network import FAKETIME, NGINX, Link, Nginx, Way
@@ -788,6 +791,158 @@ def test_a_report_of_a_run_that_was_superseded_is_refused(place: Place, reposito
     with pytest.raises(InvalidTransition, match="cancelled"):
         place.team.work_reported(offer.task_id, offer.session, offer.base, Result("ended", "", 0, None, 1.0))
     assert place.log("one") == "hello"
+
+
+def test_mail_reaches_a_member_who_works_elsewhere(place: Place, repository: Repository, machine: Machine) -> None:
+    prompts = place.path / "prompts"
+    source = f"""
+        open({str(prompts)!r}, 'a').write(prompt + chr(12))
+        open('work', 'a').write('FIX' if 'nothing is tested' in prompt else 'x')
+        say('approve' if '# Review' in prompt else 'done so far')
+        """
+    members = {name: place.program("agent", source) for name in ("ada", "rev")}
+    fields = {"subject": "Write it", "assignee": "ada", "review": "rev", "verify": "grep FIX work"}
+    stage(place, {"one": fields}, members)
+    place.team.send(to="ada", content="Mind: nothing is tested")
+    place.team.send(to="rev", content="Be quick")
+    urgent = place.team.send("rev", to="ada", content="Begin with FIX", urgent=True)
+    place.team.create_task("Write more", assignee="ada", blocked_by=["one"], verify="true")
+    machine("far")
+    until(lambda: [task.state for task in place.team.tasks()] == ["done", "done"], 120.0)
+    first, *_, review, more = prompts.read_text().split(chr(12))[:-1]
+    assert first.index("Begin with FIX") < first.index("nothing is tested") and "Be quick" not in first
+    assert "Be quick" in review and "nothing is tested" not in review
+    assert "Messages for you" not in more, "what was seen does not come again"
+    told = {one.id: one for name in ("ada", "rev") for one in place.team.history(member=name)}
+    assert told[urgent.id].stage == "acknowledged" and told[urgent.id].attempt == 1
+    assert [one.stage for one in told.values()] == ["acknowledged"] * len(told)
+
+
+def test_an_agent_elsewhere_has_the_tools_that_reach_its_team_and_its_token_ends_with_its_run(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server]
+) -> None:
+    go = place.path / "go"
+    script = [
+        {"write": {"path": "made", "text": "made"}},
+        {"call": "send_message", "with": {"recipient": "bob", "content": "made is made"}},
+        {"call": "task_create", "with": {"subject": "Look at made", "body": "It is new.", "assignee": "bob"}},
+        {"call": "task_complete", "with": {"summary": "made"}},
+        {"wait": str(go)},
+        {"call": "read_inbox"},
+        {"say": "made"},
+    ]
+    stage(
+        place,
+        {"one": {"subject": "Make", "verify": "test -f made", "assignee": "ada", "labels": ["gpu"]}},
+        {"ada": acp_member(place.path, "ada", turns=[script]), "bob": SHELL},
+    )
+    server = serve()
+    far = machine("far", server, labels=["gpu"])
+    until(lambda: len(recorded(place.path, "tool", "ada")) == 3, 120.0)
+    sent, made, refused = recorded(place.path, "tool", "ada")
+    assert not sent["failed"] and not made["failed"] and refused["failed"], refused["answer"]
+    assert refused["answer"]["error"] == "forbidden" and "ending its turn" in refused["answer"]["message"]
+    assert next(one.content for one in place.team.acting("bob").inbox() if one.sender == "ada") == "made is made"
+    more = place.team.task(made["answer"]["id"])
+    assert (more.subject, more.assignee, place.task("one").state) == ("Look at made", "bob", "in-progress")
+
+    [given] = recorded(place.path, "new", "ada")[0]["servers"]
+    own = {one["name"]: one["value"] for one in given["env"]}
+    with interlock.connect(server.url, token=own["INTERLOCK_TOKEN"]) as home:
+        there = home.team("crew")
+        assert [task.subject for task in there.tasks()][:1] == ["Make"]
+        for verb in (there.claim, there.complete, there.release, there.cancel, there.approve):
+            with pytest.raises(Forbidden):
+                verb("one")
+        for act in (
+            lambda: there.send("bob", to="ada", content="as another"),
+            lambda: there.inbox("bob"),
+            lambda: there.configure({"parallel": 9}),
+            lambda: there.spawn("eve"),
+            lambda: there.work_offer("far", "far|boot|1|1"),
+            lambda: there.update("one", status="completed"),
+            lambda: home.create_team("other"),
+        ):
+            with pytest.raises(Forbidden):
+                act()
+        with pytest.raises(TeamNotFound):
+            home.team("another")
+        place.team.send(to="ada", content="well done")
+        go.touch()
+        task = reaches(place, "one", "done")
+        assert task.output == "made" and task.check is not None and task.check["merged"]
+        read = recorded(place.path, "tool", "ada")[-1]
+        assert [one["content"] for one in read["answer"]["messages"]] == ["well done"]
+        assert place.team.history(member="ada")[-1].stage == "acknowledged"
+        for token in (own["INTERLOCK_TOKEN"], own["INTERLOCK_TOKEN"][:-1] + "x", "ilr_crew.x.y", "ilr_", "ilr_no.1.2"):
+            with interlock.connect(server.url, token=token) as late, pytest.raises(Unauthorized):
+                late.team("crew").send(to="bob", content="too late")
+    place.team.set_worker("far", "draining")
+    assert far.wait() == 0
+    assert own["INTERLOCK_TOKEN"] not in "".join(one.read_text() for one in place.path.rglob("output*.log"))
+
+
+def test_a_command_elsewhere_has_ours_and_its_check_acts_for_nobody(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server]
+) -> None:
+    run = "interlock message send --to lead 'half of it' && interlock --json task list > listed; echo $INTERLOCK_TOKEN"
+    check = '[ -z "$INTERLOCK_TOKEN$INTERLOCK_URL" ] && ! interlock message send --to lead no && grep -q one listed'
+    stage(place, {"one": {"run": run, "verify": check, "labels": ["gpu"]}})
+    machine("far", serve(), labels=["gpu"])
+    task = reaches(place, "one", "done")
+    assert task.check is not None and task.check["passed"]
+    (told,) = place.team.acting("lead").inbox()
+    assert (told.sender, told.content) == ("ada", "half of it")
+    assert "ilr_" not in place.log("one")
+
+
+def test_a_new_prompt_of_a_run_elsewhere_has_the_mail_again(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    source = "open('a', 'a').write('x'); say('no mail') if 'Write xx' not in prompt else say('done so far')"
+    stage(place, {"one": {"subject": "Write", "verify": "grep xx a"}}, {"ada": place.program("agent", source)})
+    message = place.team.send(to="ada", content="Write xx")
+    machine("far")
+    task = reaches(place, "one", "done")
+    assert task.rounds == 1 and "no mail" not in place.log("one"), "it is another program, which has seen nothing yet"
+    (told,) = [one for one in place.team.history(member="ada") if one.id == message.id]
+    assert (told.stage, told.attempt) == ("acknowledged", 2)
+
+
+def test_mail_of_a_run_elsewhere_that_was_lost_or_failed_comes_again_and_says_so(
+    place: Place, repository: Repository
+) -> None:
+    from interlock.app.running import Result
+
+    stage(place, {"one": {"subject": "One"}}, {"ada": place.program("agent", "say('done')")})
+    message, process = place.team.send(to="ada", content="Mind the gap"), "far|boot|7|9"
+    name = place.team.worker_on(process).name
+
+    def stage_now() -> str:
+        return next(one.stage for one in place.team.history(member="ada") if one.id == message.id)
+
+    offer = place.team.work_offer(name, process)
+    assert offer is not None and "Mind the gap" in offer.prompt and "redelivered" not in offer.prompt
+    assert stage_now() == "offered"
+    again = place.team.work_offer(name, process, offer.session)
+    assert again is not None and 'redelivered="true"' in again.prompt, "the first answer may have arrived"
+    place.team.configure({"heartbeat_ttl": 1})
+
+    def delivered() -> bool:
+        place.team.worker_beat(name, process, 0.5, {offer.session: ""})
+        return stage_now() == "delivered"
+
+    until(delivered)
+    place.team.configure({"heartbeat_ttl": 300})
+    step = place.team.work_reported(offer.task_id, offer.session, offer.base, Result("failed", "", 1, "broken", 1.0))
+    assert step.kind == "end" and stage_now() == "stored", "nobody has seen it, as far as is known"
+    until(lambda: place.team.worker_beat(name, process, 0.5, {}).work)
+    following = place.team.work_offer(name, process)
+    assert following is not None and following.number == 2 and 'redelivered="true"' in following.prompt
+    step = place.team.work_reported(
+        following.task_id, following.session, following.base, Result("ended", "done", 0, None, 1.0)
+    )
+    assert step.kind == "end" and stage_now() == "acknowledged"
 
 
 def test_a_session_that_a_worker_asks_with_is_of_one_run(

@@ -156,6 +156,23 @@ def test_an_heir_has_the_fields_of_its_line() -> None:
             made(type("Loose", (declare(made),), {}))
 
 
+def test_an_heir_without_fields_sets_what_is_its_own() -> None:
+    for made in makers():
+
+        class Heir(point(made, frozen=True)):  # type: ignore[misc]
+            """No dataclass."""
+
+        heir = Heir(1)
+        heir.own = 4
+        assert heir.own == 4
+        del heir.own
+        assert not hasattr(heir, "own")
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'x'"):
+            heir.x = 2
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'x'"):
+            del heir.x
+
+
 @lazy_dataclass.dataclass(frozen=True, slots=True)
 class Sent:
     """Goes to another process."""

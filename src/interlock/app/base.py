@@ -16,6 +16,7 @@ from interlock.errors import (
     Forbidden,
     InterlockError,
     InvalidRequest,
+    InvalidTeamName,
     LedgerUnusable,
     MemberNotFound,
     TeamNotFound,
@@ -148,6 +149,16 @@ class HomeBase:
         """The run that the process belongs to which connected from `client` (address and port) to our port `server`;
         None where it is none's, or cannot be known."""
         return app.running.connected_run(self.path, client, server)
+
+    def run_elsewhere(self, token: str) -> tuple[str, model.run.Run] | None:
+        """The team, and the run of it on another machine, whose programs have that token; None where it is no such
+        token, or the run has ended."""
+        name = token.removeprefix(app.tokens.RUN_PREFIX).partition(".")[0]
+        try:
+            found = app.workers.run_of(self.workspace(name), token)
+        except (InvalidTeamName, TeamNotFound):
+            return None
+        return None if found is None else (name, found)
 
     def note_refusal(self, origin: model.run.RunOrigin, error: Forbidden, face: str = "python") -> None:
         """Record, as an event of its team, that the run `origin` was refused something; `error` said so to it."""

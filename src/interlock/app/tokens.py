@@ -37,6 +37,8 @@ Value = TypeVar("Value")
 
 LOCK = ".tokens.lock"
 PREFIX = "ilk_"
+RUN_PREFIX = "ilr_"
+"""How the token of the agent of a run elsewhere begins: `ilr_TEAM.RUN.PROOF`."""
 CODE_SECONDS = 3600.0
 COOKIE_SECONDS = 30 * 86_400.0
 MOST_COOKIES = 100
@@ -260,6 +262,19 @@ class Tokens:
         if any(token.team == team for token in self.list()):
             with self._changing() as kept:
                 kept["tokens"] = [row for row in kept["tokens"] if row["team"] != team]
+
+    def of_run(self, team: str, run: str, session: str) -> str:
+        """The token of the programs of a run elsewhere. It is kept nowhere: only who can read the key here, and the
+        run's session in the ledger, can make it.
+
+        Raises:
+            StorageError: the key cannot be read or written.
+        """
+        if "runs" not in self._read():
+            with self._changing() as kept:
+                kept.setdefault("runs", secrets.token_hex(32))
+        proof = hmac.new(bytes.fromhex(self._read()["runs"]), f"{team}.{run}.{session}".encode(), "sha256")
+        return f"{RUN_PREFIX}{team}.{run}.{proof.hexdigest()}"
 
     def find(self, secret: str) -> Token | None:
         """The token with that secret, until it expires."""

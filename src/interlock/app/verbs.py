@@ -20,10 +20,11 @@ ADMIN = ("admin",)
 OPERATOR = ("operator", "admin")
 WORKER = ("operator", "admin", "worker")
 PEOPLE = ("viewer", "operator", "admin")
-READER = (*PEOPLE, "worker")
+RUN = (*WORKER, "run")
+READER = (*PEOPLE, "worker", "run")
 MACHINE = ("operator", "admin", "machine")
 ROLES = {
-    "operator": OPERATOR, "worker": WORKER, "people": PEOPLE, "reader": READER, "machine": MACHINE,
+    "operator": OPERATOR, "worker": WORKER, "run": RUN, "people": PEOPLE, "reader": READER, "machine": MACHINE,
     "everyone": (*READER, "machine"),
 }  # fmt: skip
 
@@ -53,9 +54,10 @@ HOME = _table(
     here="drive stage stage_stories stage_sweep stories story story_team settle_stories propose_dependencies "
     "answer_proposal import_tasks propose plan_path first_plan read_plan "
     "check_plan plan_schema write_receipt move_ledgers export_ledger import_ledger prepare_ledgers ledger_script "
-    "prune_ledgers notices push_key push_to telemetry recovery origin_of note_refusal workspace window mailing "
-    "tokens managed seated move_team misplaced need_person need_here seat_name machine_share close warnings agents "
-    "agent_registry installed_agents default_agent check_agent team_of_project flush_memory memory_status memories",
+    "prune_ledgers notices push_key push_to telemetry recovery origin_of run_elsewhere note_refusal workspace window "
+    "mailing tokens managed seated move_team misplaced need_person need_here seat_name machine_share close warnings "
+    "agents agent_registry installed_agents default_agent check_agent team_of_project flush_memory memory_status "
+    "memories",
     everyone="teams glance team",
     people="projects task_groups group_tasks driven locate",
     operator="chat",
@@ -68,8 +70,9 @@ TEAM = _table(
     "output_part output_lines artifact_part diff history inbox window_seat shutdown_requests in_workflow workflow_run "
     "workflow_runs installed_workflows resumable_workflow workflow_decisions workflow_checkpoints workflow_queue "
     "learned_preferences",
-    worker="create_task claim next_task update depend release complete delete approve reject retry cancel block "
-    "unblock assign heartbeat ask send broadcast acknowledge finish_handover request_shutdown answer_shutdown protocol "
+    run="create_task send broadcast acknowledge finish_handover answer_shutdown",
+    worker="claim next_task update depend release complete delete approve reject retry cancel block "
+    "unblock assign heartbeat ask request_shutdown protocol "
     "relay_permission relayed_verdict withdraw_relayed session_end end_session end_turn window_sits window_hears "
     "windows_gone",
     operator="reply retry_alike pause resume merge start_workflow resume_workflow cancel_workflow adjust_workflow "

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import hmac
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from interlock import app, core, model
 from interlock.app.base import TeamBase
 from interlock.core.tasks.find import find
 from interlock.errors import InvalidRequest
+
+
+def tokens(workspace: core.unit_of_work.Workspace) -> app.tokens.Tokens:
+    """Those of the home that the team is in."""
+    return app.tokens.Tokens(workspace.home, document=workspace.catalog.access)
+
+
+def run_of(workspace: core.unit_of_work.Workspace, token: str) -> model.run.Run | None:
+    """The run elsewhere whose programs have that token, until it has ended."""
+    run_id, _, _ = token.removeprefix(f"{app.tokens.RUN_PREFIX}{workspace.name}.").rpartition(".")
+    task_id, _, number = run_id.rpartition(".")
+    if not re.fullmatch("[0-9]{1,9}", number):
+        return None
+    with workspace.look() as rows:
+        run = rows.runs.get(task_id, int(number))
+    if run is None or run.ended_at is not None or run.runner is None:
+        return None
+    expected = tokens(workspace).of_run(workspace.name, run.id, run.session)
+    return run if hmac.compare_digest(expected.encode(), token.encode()) else None
 
 
 class WorkerVerbs(TeamBase):
@@ -75,7 +97,10 @@ class WorkerVerbs(TeamBase):
             WorktreeRefused, GitFailed: git does not allow it now.
             InvalidRequest: `session` is not called as sessions of runs are.
         """
-        return app.running.remote_runs.offer(self._workspace, name, process, session)
+        offer = app.running.remote_runs.offer(self._workspace, name, process, session)
+        if offer is None:
+            return None
+        return replace(offer, token=tokens(self._workspace).of_run(offer.team, offer.run_id, offer.session))
 
     def work_objects(
         self, task: str, session: str, commits: Sequence[str], have: Sequence[str], start: int = 0

@@ -158,6 +158,12 @@ def deliver(act: UnitOfWork, numbers: Sequence[int]) -> list[str]:
     return ids
 
 
+def arrived(act: UnitOfWork) -> None:
+    """Second half where the act's session shows by itself that it has what it was offered: all that it was."""
+    waiting = act.rows.messages.undelivered(act.name)
+    deliver(act, [one.n for one in waiting if (one.stage, one.session) == ("offered", act.session)])
+
+
 def give_back(act: UnitOfWork, numbers: Sequence[int], reason: str) -> None:
     """The handing over failed (the reader is gone), or nobody can tell that it was seen: offer the messages again.
 

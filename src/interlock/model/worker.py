@@ -64,6 +64,7 @@ class WorkOffer:
         run: the command of a shell member's task.
         env: names of variables of the worker's environment that its programs may see.
         base: the commit that the work starts from; `onto`: one to merge into it first.
+        token: what lets its programs reach the team, as that run of that member, until it has ended.
         before: the commit before the work, where its check is to be run on that, too.
         branch: what the worker delivers, the run's own: no other run ever writes it.
         prefix: where in the repository the team works.
@@ -101,6 +102,7 @@ class WorkOffer:
     output_bytes: int
     review: bool = False
     before: str | None = None
+    token: str | None = None
 
     @property
     def run_id(self) -> str:

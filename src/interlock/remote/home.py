@@ -20,7 +20,7 @@ from interlock.app.base import calling, session_of_another
 from interlock.app.home import Home
 from interlock.app.mail import Mail, Mailing
 from interlock.app.team import Team
-from interlock.app.tokens import login_of
+from interlock.app.tokens import RUN_PREFIX, login_of
 from interlock.app.verbs import VERBS, here_only, verb_of
 from interlock.app.windows import TeamGlance, Window, lineage, starter
 from interlock.errors import (
@@ -97,6 +97,11 @@ class RemoteTeam(Team):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def url(self) -> str:
+        """The address of its home."""
+        return self._home.path
 
     @property
     def directory(self) -> str:
@@ -215,6 +220,7 @@ class RemoteHome(Home):
 
     def __init__(self, url: str, token: str | None, local_path: str) -> None:
         self._connection = ServerConnection(url, token)
+        self._token = token
         self.path = self._connection.url
         self._local_path = local_path
 
@@ -257,8 +263,12 @@ class RemoteHome(Home):
     ) -> Mailing:
         return RemoteTeam(self, name).acting(member, session=session, run=run)
 
-    def managed(self, team: str) -> None:
-        """No process of this machine belongs to a run of that home, as far as that home knows."""
+    def managed(self, team: str) -> tuple[str, str] | None:
+        """The run of the team that this process belongs to is the one whose token it was given."""
+        if not (self._token or "").startswith(RUN_PREFIX):
+            return None
+        caller = json.loads(self._connection.get("/api/verbs"))
+        return (caller["name"], caller["session"]) if caller["team"] == team else None
 
     def glance(self, team: str, *, here: bool = True) -> TeamGlance:
         found: TeamGlance = verb_of(Home, "glance").read(self._call("glance", {"team": team}, changes=False))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from interlock.agents.session import Permission, Update
+from interlock.agents.session import McpServer, Permission, Update
 from interlock.app.team import Team
 from interlock.errors import (
     AnswerLost,
@@ -31,8 +31,9 @@ from interlock.model.text import plain
 from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkOffer, WorkStep
 from interlock.processes import ancestry
 from interlock.remote.checkout import Checkout, place_of
-from interlock.runner.environment import allowed_environment
+from interlock.runner.environment import allowed_environment, command_directory
 from interlock.runner.executor import Execution, Executor, Job, Result, failed
+from interlock.runner.job import our_server
 from interlock.runner.permissions import judge, pick
 from interlock.runner.run_processes import session_token
 from interlock.runner.usage import UsageMeter
@@ -46,12 +47,16 @@ UNREACHED = (LedgerBusy, LedgerUnusable, ServerUnreachable, CommitUnknown, Answe
 """The home, or what has its ledger, could not be asked, or its answer was lost: it is asked again, and does nothing
 twice. A ledger of a newer version is asked again, too: its servers are upgraded one after the other."""
 PAUSE = 1.0
+URL, TOKEN = "INTERLOCK_URL", "INTERLOCK_TOKEN"
+"""How a run's programs reach the team; its checks act for nobody, and do not."""
 
 
 class OfferedRun:
     """A run under way. `lost`: it counts no more; `over`: the home has, or is being told, its end."""
 
-    def __init__(self, team: Team, offer: WorkOffer, root: str, hear: Callable[[Update], None]) -> None:
+    def __init__(
+        self, team: Team, offer: WorkOffer, root: str, hear: Callable[[Update], None], url: str | None = None
+    ) -> None:
         self.offer = offer
         self._said: list[str] = []
         self._meter = UsageMeter()
@@ -63,6 +68,7 @@ class OfferedRun:
         self._team = team
         self._hear = hear
         self._root = root
+        self._url = url
         self._execution: Execution | None = None
         self._scope = anyio.CancelScope()
 
@@ -220,8 +226,9 @@ class OfferedRun:
         self, job: Job, command: str, timeout: float, tree: str | None = None, *, quiet: bool = False
     ) -> Evidence:
         own, beside = tokens(self.offer)
+        environment = {name: value for name, value in job.environment.items() if name not in (URL, TOKEN)}
         return await run_check(
-            command, workdir=job.workdir, environment=job.environment, timeout=timeout,
+            command, workdir=job.workdir, environment=environment, timeout=timeout,
             output_bytes=job.output_bytes, stop_grace=job.stop_grace, secrets=job.secrets,
             token=beside if quiet else own, on_line=(lambda line: None) if quiet else self._checking, tree=tree,
         )  # fmt: skip
@@ -246,13 +253,20 @@ class OfferedRun:
             "INTERLOCK_TEAM": offer.team, "INTERLOCK_MEMBER": offer.member, "INTERLOCK_TASK": offer.task_id,
             "INTERLOCK_RUN": str(offer.number), ancestry.RUN_TOKEN: token,
         }  # fmt: skip
+        mcp: tuple[McpServer, ...] = ()
+        if self._url is not None and offer.token is not None:
+            own |= {URL: self._url, TOKEN: offer.token, "INTERLOCK_SESSION": offer.session}
         environment, hidden = allowed_environment(os.environ, names=[*offer.env, *needed], extra=own)
+        if TOKEN in own:
+            bin = command_directory(self._root)
+            environment["PATH"] = os.pathsep.join([bin, environment.get("PATH", os.defpath)])
+            mcp = () if offer.agent == "shell" else (our_server(offer.team, offer.member, bin, own),)
         return Job(
             team=offer.team, task_id=offer.task_id, run_id=offer.run_id, member=offer.member,
             session_id=offer.session, prompt=offer.prompt, command=offer.run, workdir=place.directory,
             environment=environment, log=os.path.join(place.place, "output.log"), time_limit=offer.time_limit,
             stop_grace=offer.stop_grace, output_bytes=offer.output_bytes, secrets=hidden, model=offer.model,
-            permit=self._permit, kind=offer.kind,
+            permit=self._permit, kind=offer.kind, mcp=mcp,
         )  # fmt: skip
 
     async def _permit(self, permission: Permission) -> str | None:

@@ -38,12 +38,13 @@ WATCH = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker works. `directory` is its own, for clones; `parallel` bounds its runs, `shared_parallel` those of
-    all workers with that directory (0: nothing does); `beat` is the seconds between two beats, at least: so long it
-    takes to hear that a run was cancelled, or of new work; `refused` is the seconds after which a home that can offer
-    no run, such as one whose repository is not there, is asked again."""
+    """How a worker works. `directory` is its own, for clones; `url`: where its programs reach the home; `parallel`
+    bounds its runs, `shared_parallel` those of all workers with that directory (0: nothing does); `beat` is the seconds
+    between two beats, at least: so long it takes to hear that a run was cancelled, or of new work; `refused` is the
+    seconds after which a home that can offer no run, such as one whose repository is not there, is asked again."""
 
     directory: str
+    url: str | None = None
     name: str | None = None
     labels: Sequence[str] = ()
     members: Sequence[str] | None = None
@@ -91,7 +92,7 @@ class RemoteWorker:
         async with anyio.create_task_group() as group, anyio.create_task_group() as watching:
             watching.start_soon(self._watch)
             for offer in await anyio.to_thread.run_sync(left_behind, self._options.directory, self._team.name):
-                run = OfferedRun(self._team, offer, self._options.directory, self._hear)
+                run = OfferedRun(self._team, offer, self._options.directory, self._hear, self._options.url)
                 group.start_soon(self._put_away, run)
             try:
                 worker, ended = await self._turns(group, worker)
@@ -191,7 +192,7 @@ class RemoteWorker:
             if offer is None and place is not None:
                 os.close(place)
         if offer is not None:
-            run = OfferedRun(self._team, offer, options.directory, self._hear)
+            run = OfferedRun(self._team, offer, options.directory, self._hear, options.url)
             self._runs[offer.session] = run
             group.start_soon(self._carry_out, run, place)
 

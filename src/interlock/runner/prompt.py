@@ -44,7 +44,10 @@ _ELSEWHERE = """\
 End your turn when you are finished: that reports the task as complete, and what you said last as its summary. If you
 need an answer from a person, or cannot go on, end with one line of JSON instead, with what you ask or what is missing:
 
-    {"status": "AWAITING_RESPONSE", "output": "TEXT"}    or    {"status": "BLOCKED", "output": "TEXT"}"""
+    {"status": "AWAITING_RESPONSE", "output": "TEXT"}    or    {"status": "BLOCKED", "output": "TEXT"}
+
+To tell a member, `lead` or `human` something meanwhile, use the tool `send_message` of the MCP server `interlock`, or
+`interlock message send --to MEMBER TEXT`; `read_inbox` has what came for you since. They end no task."""
 
 NOT_PROMPTED = frozenset({"task_assignment"})
 """Types of mail that no agent reads in a prompt: the runner brings each task when it is due, and an agent that reads of

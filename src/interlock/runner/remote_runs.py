@@ -6,6 +6,9 @@
 The worker has no ledger, only these verbs. What it delivers goes to a branch of the run's own, so a worker that was cut
 off, suspended or killed and comes back can overwrite nothing: the ledger names the branch that counts in the same
 transaction that accepts the report, and refuses the report of a run that was superseded. Its branch is kept.
+
+Its member's mail goes with the prompt. It is handed over as to any other reader: offered with the run, delivered when
+the worker shows that it has that, and seen when the run ends well; else it is offered again.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from typing import Any
 from uuid import uuid4
 
 from interlock.clock import iso, seconds
-from interlock.core import workers
+from interlock.core import mailbox, workers
 from interlock.core.tasks import answer, claim, review, verify
 from interlock.core.tasks.find import find
-from interlock.core.unit_of_work import RUN_SESSION, Principal, UnitOfWork, Workspace
+from interlock.core.unit_of_work import RUN_SESSION, Principal, UnitOfWork, Workspace, acknowledged
 from interlock.errors import (
     Conflict,
     Forbidden,
@@ -41,16 +44,19 @@ from interlock.errors import (
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.trees import Trees
+from interlock.model.handover import INJECT_BYTES, INJECT_COUNT
+from interlock.model.message import Message
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkerBeat, WorkerRecord, WorkOffer, WorkStep
+from interlock.processes.ref import alive
 from interlock.runner import artifacts, completion, workspace_allocation
 from interlock.runner.executor import Result, failed
 from interlock.runner.job import TOLD
 from interlock.runner.permissions import policy_of
-from interlock.runner.prompt import prompt_for, review_prompt
+from interlock.runner.prompt import NOT_PROMPTED, prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
 from interlock.runner.usage import COUNTED, UsageMeter, ask_to_continue, excess
 from interlock.runner.verify import Evidence, failed_before, variables
@@ -113,6 +119,7 @@ def beat(
             try:
                 with workspace.act(_caller(run)) as act:
                     claim.heartbeat(act, find(act.rows, run.task_id))
+                    mailbox.arrived(act)
             except (Conflict, NotFound, Forbidden):
                 del runs[run.session]
     for run in held:
@@ -245,6 +252,7 @@ def _prepared(
     reviews = task.state == "review"
     base, onto = (_sealed(workspace, found, task), None) if reviews else _start(workspace, found, task)
     first = _before(found, task, base)
+    mail = _mail(workspace, caller, member.agent)
     with workspace.ledger.snapshot() as rows:
         settings, names = workspace.settings(rows), variables(task, member)
         looks = (
@@ -258,7 +266,9 @@ def _prepared(
         team=workspace.name, team_id=how.identity, task_id=task.id, number=task.run, subject=task.subject,
         member=member.name, session=str(caller.session), agent=str(member.agent), command=member.command,
         model=member.model, permissions=policy_of(member, settings), kind=task.type,
-        prompt=review_prompt(task, elsewhere=True) if reviews else prompt_for(task, [], asked, elsewhere=branch),
+        prompt=(
+            review_prompt(task, mail, elsewhere=True) if reviews else prompt_for(task, mail, asked, elsewhere=branch)
+        ),
         run=None if reviews else task.command, verify=None if reviews else task.verify, setup=how.setup,
         env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix, review=reviews,
         lease=float(settings.get("heartbeat_ttl")),
@@ -267,6 +277,16 @@ def _prepared(
         stop_grace=how.stop_grace, output_bytes=how.output_bytes,
         before=str(first["base"]) if looks and task.verify is not None else None,
     )  # fmt: skip
+
+
+def _mail(workspace: Workspace, caller: Principal, agent: str | None) -> list[Message]:
+    """What the next prompt of a run tells of its member's mail. Each prompt goes to a new program, which knows nothing
+    of an earlier one; and the answer with it may have been lost. So what was offered to the run before is, again."""
+    if agent == "shell":
+        return []
+    with workspace.act(caller) as act:
+        offered = mailbox.offer(act, str(act.process), alive, count=INJECT_COUNT, size=INJECT_BYTES, earlier="again")
+    return [message for message in offered if message.type not in NOT_PROMPTED]
 
 
 def _before(found: Trees, task: Task, base: str) -> dict[str, object]:
@@ -418,6 +438,15 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     left = completion.settle(workspace, task, caller, result, verifier=str(run.runner), tree=proof)
     if left is not None and left.verifying is not None:
         return WorkStep("verify", str(left.verify))
+    return _end(workspace, caller, seen=result.status == "ended")
+
+
+def _end(workspace: Workspace, caller: Principal, *, seen: bool) -> WorkStep:
+    """The run is over; `seen`: an agent has read its prompt, and ended its turn well."""
+    if seen:
+        with workspace.act(caller) as act:
+            mailbox.arrived(act)
+            acknowledged(act)
     completion.end_session(workspace, caller)
     return WorkStep("end")
 
@@ -461,9 +490,9 @@ def checked(workspace: Workspace, task_id: str, session: str, evidence: Evidence
             answer.park(act, task, "its program has ended")
             goes_on = False
     if goes_on:
-        return WorkStep("again", prompt_for(task, [], elsewhere=str((task.worktree or {}).get("branch"))))
-    completion.end_session(workspace, caller)
-    return WorkStep("end")
+        mail = _mail(workspace, caller, "shell" if task.command is not None else None)
+        return WorkStep("again", prompt_for(task, mail, elsewhere=str((task.worktree or {}).get("branch"))))
+    return _end(workspace, caller, seen=True)
 
 
 def _verifies(task: Task, run: Run) -> bool:

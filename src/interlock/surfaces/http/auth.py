@@ -2,6 +2,7 @@
 
     Authorization: Bearer <home>/token      `human`, admin
     Authorization: Bearer ilk_…             the member or person that `interlock token create` named
+    Authorization: Bearer ilr_…             the member whose run elsewhere was offered with it, in that run
     Cookie: interlock_<home>=…              `human` at the page; reads
     … and X-Interlock-Key, or a form's key  the same as admin; the only one who may answer permissions
 
@@ -25,6 +26,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.app.home import Home
+from interlock.app.tokens import RUN_PREFIX
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.lazy_dataclass import dataclass
 from interlock.model.names import HUMAN
@@ -58,6 +60,7 @@ class HttpPrincipal:
         key: tells the caller's tokens and cookies apart.
         where: for a browser without script, where its forms count.
         origin: the run that the caller's process belongs to.
+        run: the number of that run, where the caller's token is its own.
     """
 
     name: str
@@ -67,11 +70,24 @@ class HttpPrincipal:
     key: str = ""
     where: str = ""
     origin: RunOrigin | None = None
+    run: int | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this is a member at work, and no person."""
+        return self.role in ("worker", "run")
 
     def must(self, *roles: str) -> None:
         """Raise Forbidden where the role is none of these."""
         if self.role in roles:
             return
+        if self.role == "run":
+            raise Forbidden(
+                "A run on another machine does that by ending its turn: with what was done as the last thing said, or "
+                'with the line {"status": "AWAITING_RESPONSE" | "BLOCKED", "output": "TEXT"}, as its prompt says. Here '
+                "it reads the team, sends and reads mail, and makes tasks.",
+                role=self.role,
+            )
         if self.face == PAGE:
             raise Forbidden(
                 "The cookie alone reads and changes nothing: other servers of this machine are sent it, too. "
@@ -102,8 +118,8 @@ class Authenticator:
         """
         found = self.principal(Headers(scope=scope), scope["method"])
         origin = self.origin(scope)
-        if origin is None:
-            return found
+        if origin is None or (found.origin is not None and found.origin.session == origin.session):
+            return found  # A worker for this home may be on its own machine.
         if origin.member is None or origin.team is None:
             raise origin.refusal("come in over HTTP")
         key = f"{origin.team}/{origin.member}/{origin.pid}"
@@ -150,6 +166,10 @@ class Authenticator:
         if self.tokens.is_admin(secret):
             # As on every other server that knows it.
             return HttpPrincipal(HUMAN, "admin", HTTP, key=hashlib.sha256(secret.encode()).hexdigest()[:8])
+        if secret.startswith(RUN_PREFIX) and (known := self._home.run_elsewhere(secret)) is not None:
+            team, run = known
+            origin = RunOrigin(0, self._home.path, team, run.member, run.session)
+            return HttpPrincipal(run.member, "run", HTTP, team, f"{team}/{run.id}", origin=origin, run=run.number)
         found = self.tokens.find(secret)
         if found is None:
             raise Unauthorized(f"That token is not valid here; perhaps it was revoked. {REFUSED}")

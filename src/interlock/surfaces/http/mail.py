@@ -43,7 +43,7 @@ def history(
     before: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
 ) -> Response:
     """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own."""
-    if member is None and context.principal.role == "worker":
+    if member is None and context.principal.is_member:
         member = context.name
     context.own_mail_only(member)
     found = context.team(team).history(member=member, limit=limit, before=before)

@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from interlock.app.home import Home
 from interlock.app.team import EVENTS_AT_ONCE, Team
-from interlock.app.verbs import OWN_MAIL, PLACES_OF_HOME, WORKER, RemoteVerb, verb_of
+from interlock.app.verbs import OWN_MAIL, PLACES_OF_HOME, RUN, RemoteVerb, verb_of
 from interlock.errors import AnswerLost, LedgerBusy
 from interlock.model.event import Event
 from interlock.model.json import Json
@@ -68,7 +68,10 @@ class MailWanted(StrictRequest):
 async def hello(request: Request) -> Response:
     """Who the caller is here, and which version this is."""
     caller = context_of(request).principal
-    return answer({"version": __version__, "name": caller.name, "role": caller.role, "team": caller.team})
+    session = caller.origin.session if caller.run is not None and caller.origin is not None else None
+    return answer(
+        {"version": __version__, "name": caller.name, "role": caller.role, "team": caller.team, "session": session}
+    )
 
 
 async def of_home(request: Request) -> Response:
@@ -113,7 +116,7 @@ async def mail(request: Request) -> Response:
     """Offer the caller's mail, as `Team.mail`. The caller says that it was delivered (`finish_handover`); what it says
     nothing of is soon offered again, to any session, and at once where the connection ends before the answer."""
     context = context_of(request)
-    context.principal.must(*WORKER)
+    context.principal.must(*RUN)
     call = received(VerbCall, await request.body())
     wanted = received(MailWanted, json.dumps(call.arguments).encode())
     wait = None if wanted.wait is None else min(wanted.wait, SLICE)

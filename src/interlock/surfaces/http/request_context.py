@@ -73,8 +73,10 @@ class RequestContext:
         principal = self.principal
         if principal.role == "machine":
             return self.home.team(name).for_machine()
+        if principal.run is not None and principal.origin is not None:
+            session, run = principal.origin.session, principal.run
         return self.home.team(name).acting(
-            self.name, session=session, run=run, face=principal.face, person=principal.role != "worker",
+            self.name, session=session, run=run, face=principal.face, person=not principal.is_member,
             origin=principal.origin,
         )  # fmt: skip
 
@@ -103,7 +105,7 @@ class RequestContext:
 
     def own_mail_only(self, member: str | None) -> None:
         """Refuse a member the mail of others. Raises Forbidden."""
-        if self.principal.role == "worker" and member != self.name:
+        if self.principal.is_member and member != self.name:
             raise Forbidden(f"This token shows the messages of {self.name} only.", member=member)
 
 

@@ -181,7 +181,8 @@ class ToolServer:
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         in_workflow = await in_thread(lambda: self._connection.in_workflow)
         leads, driven = self._connection.leads, self._connection.driven
-        return ListToolsResult(tools=[listed(tool, driven) for tool in visible(leads, in_workflow, driven)])
+        shown = visible(leads, in_workflow, driven, self._connection.home.elsewhere)
+        return ListToolsResult(tools=[listed(tool, driven) for tool in shown])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | Json:
         """Call one tool. Every refusal is a result with `isError`, never an error of the protocol. A client that takes

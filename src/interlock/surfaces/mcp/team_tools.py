@@ -210,8 +210,8 @@ TOOLS: dict[str, McpTool] = {
         McpTool(team_shutdown, for_leads=True),
         McpTool(teammate_spawn, for_leads=True),
         *TASK_TOOLS,
-        McpTool(send_message, driven=("recipient", "content")),
-        McpTool(read_inbox, hands_over=True, driven=()),
+        McpTool(send_message, driven=("recipient", "content"), elsewhere=True),
+        McpTool(read_inbox, hands_over=True, driven=(), elsewhere=True),
         McpTool(poll_inbox, hands_over=True, waits=True),
         *REPORT_TOOLS,
         McpTool(run_workflow, for_leads=True, begins_task=True),
@@ -223,14 +223,15 @@ TOOLS: dict[str, McpTool] = {
 """All tools, in the order in which agents see them."""
 
 
-def visible(leads: bool, in_workflow: bool = False, driven: bool = False) -> list[McpTool]:
+def visible(leads: bool, in_workflow: bool = False, driven: bool = False, elsewhere: bool = False) -> list[McpTool]:
     """Return the tools a member sees: all for one who leads, without the lead's own for others. One that the runner
-    drives sees those that are any good to it, and one that is led through a workflow those of its steps instead of
-    those that end a task."""
+    drives sees those that are any good to it, on another machine (`elsewhere`) fewer, and one that is led through a
+    workflow those of its steps instead of those that end a task."""
     return [
         tool
         for tool in TOOLS.values()
         if (leads or not tool.for_leads)
         and (in_workflow if tool.in_workflow else not (tool.ends and in_workflow))
         and (tool.in_workflow or tool.driven is not None or not driven)
+        and (tool.elsewhere or not (driven and elsewhere))
     ]

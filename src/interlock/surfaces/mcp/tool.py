@@ -79,6 +79,7 @@ class McpTool:
         ends: ends or suspends a task, for which a workflow has its own tools.
         driven: the arguments that an agent sees which the runner drives, and so gives its task and its mail; without
             any it does not see the tool. What is not shown works all the same.
+        elsewhere: also for such an agent on another machine, which reports by ending its turn.
     """
 
     run: Callable[..., Any]
@@ -90,6 +91,7 @@ class McpTool:
     in_workflow: bool = False
     ends: bool = False
     driven: tuple[str, ...] | None = None
+    elsewhere: bool = False
 
     @property
     def name(self) -> str:
