@@ -158,6 +158,10 @@ class TeamExists(Conflict):
     """A team of that name exists already."""
 
 
+class TeamElsewhere(TeamExists):
+    """The team of that name works in another directory; `workdir` is that one, `directory` this one."""
+
+
 class MemberExists(Conflict):
     """A member of that name exists already."""
 

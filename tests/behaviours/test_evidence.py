@@ -77,7 +77,9 @@ def test_evidence_names_the_tree_that_was_looked_at_and_the_one_that_was_merged(
     assert kinds == ["exit_code", "verify", "approval", "verify", "diff"]
     assert {row["tree"] for row in found.evidence} == {tree}
     assert all(set(ROW) <= set(row) for row in found.evidence)
-    assert found.evidence[-2]["merged"] and place.task("one").evidence == found.evidence
+    assert found.evidence[-2]["merged"] and place.task("one").as_dict()["evidence"] == found.evidence
+    assert {row["own_check"] for row in found.evidence if row["kind"] == "verify"} == {None}
+    assert found.changed == place.task("one").as_dict()["changed"] == [{"path": "story.txt", "kind": "changed"}]
     assert found.proof.startswith("verified") and found.proof.endswith("approved by human")
 
 

@@ -122,6 +122,30 @@ def test_a_commit_of_the_users_own_on_the_branch_is_merged_once_they_approve_it(
     assert {"one", "mine"} <= set(repository.files("main"))
 
 
+def test_whoever_merges_asks_or_looks_is_told_of_a_move_also_once_all_is_delivered(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": "touch one"}})
+    place.drive()
+    place.team.merge(everything=True)
+    assert place.team.merge(everything=True).warnings == []
+    for name in ("first", "second"):
+        repository.git("switch", "--quiet", "interlock/crew")
+        repository.commit(name, **{name: "x"})
+        repository.git("switch", "--quiet", "main")
+        said = place.team.report().integration
+        assert said is not None and "branch_moved" in str(said.trouble)
+        (finding,) = [one for one in place.team.doctor().findings if one.level == "error"]
+        assert "branch_moved" in finding.what
+        (told,) = place.team.merge(everything=True).warnings
+        assert "branch_moved" in told and "is put back" in told
+        assert repository.files("main") == repository.files("interlock/crew")
+    assert len(place.team.questions()) == 2
+    repository.git("update-ref", "refs/heads/interlock/crew", "main~")
+    (told,) = place.team.merge(["one"], dry_run=True).warnings
+    assert "branch_moved" in told and "The next run" in told
+
+
 def test_work_that_is_on_no_branch_any_more_is_named(place: Place, repository: Repository) -> None:
     stage(place, {"one": {"run": "touch one", "verify": "test -e one"}})
     place.drive()

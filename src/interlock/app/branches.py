@@ -15,8 +15,9 @@ def compare(workspace: Workspace, branch: IntegrationBranch) -> None:
     """Write into `branch` what of the merged work is not there any more, what is in the user's branch by other ways
     than ours, and what is wrong; changes nothing else. Where git cannot be asked, that is what is wrong."""
     with workspace.look() as rows:
+        landed = rows.team.get().landed
         merged = {task.id: str((task.worktree or {})["merged"]) for task in rows.tasks.undelivered()}
-    if not merged:
+    if landed is None and not merged:
         return
     try:
         found = trees(workspace, look(workspace))
@@ -28,7 +29,9 @@ def compare(workspace: Workspace, branch: IntegrationBranch) -> None:
     branch.missing = [task for task, commit in merged.items() if commit in missing and commit in outside]
     branch.delivered += sum(commit not in outside for commit in merged.values())
     if moved is not None:
-        branch.trouble = f"moved by somebody else than Interlock: {moved}; the next run, merge or doctor puts it back"
+        branch.trouble = (
+            f"moved by somebody else than Interlock (branch_moved): {moved}; the next run, merge or doctor puts it back"
+        )
 
 
 def outdated(workspace: Workspace) -> list[str]:

@@ -134,11 +134,22 @@ class WorktreeVerbs(TeamBase):
                 workdir=how.workdir,
             )
         trees = git.trees(workspace, how)
+        moved = trees.is_moved()
         if everything:
             wanted = [(f"Merge {trees.integration}", trees.head())]
         else:
             wanted = [_work_of(trees, one) for one in sorted(chosen, key=lambda one: one.completed_at or "")]
         plan = git.merge_into(trees, wanted, into, dry_run=dry_run)
+        if moved:
+            plan.warnings.append(
+                f"{trees.integration} was moved by somebody else than Interlock (branch_moved): {moved}. "
+                + (
+                    "It is put back; commits that came with that move are kept, and wait for your decision: `interlock "
+                    "status`."
+                    if everything
+                    else "The next run, `interlock merge --all` or `interlock doctor --repair` puts it back."
+                )
+            )
         if not dry_run:
             _refuse_in_the_way(plan, f"git merge {trees.integration if everything else wanted[-1][1][:12]}")
         brought = [] if plan.after is None else [task for task in known if _brings(trees, plan, task)]

@@ -258,7 +258,9 @@ def examine_branch(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]
     try:
         found = trees(workspace, look(workspace))
         moved, where = found.is_moved(), found.repository.top
-        findings = [DoctorFinding("error", f"{found.integration} was moved: {moved}.", where)] if moved else []
+        findings = (
+            [DoctorFinding("error", f"{found.integration} was moved (branch_moved): {moved}.", where)] if moved else []
+        )
         if moved and repair:
             found.head()
             findings[0].repaired = True

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import GitFailed, PlanError, TeamExists
+from interlock.errors import GitFailed, PlanError, TeamElsewhere
 from interlock.gitwork.git import Git
 from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import whole_digest
@@ -108,13 +108,13 @@ def remedy(team: TeamStanding, directory: str) -> str:
     """What to do where `directory` is the team's all the same."""
     return (
         "If the project was moved here, or this very team is meant: "
-        f"`interlock team move {team.name} {shlex.quote(directory)}`."
+        f"`interlock team adopt {team.name} --workdir {shlex.quote(directory)}`."
     )
 
 
-def refusal(team: TeamStanding, directory: str, place: Place, another: str = "NAME") -> TeamExists:
+def refusal(team: TeamStanding, directory: str, place: Place, another: str = "NAME") -> TeamElsewhere:
     """Why the team does not carry out a plan in `directory`, with the ways out; `another` is a name that is free."""
-    return TeamExists(
+    return TeamElsewhere(
         f"{reason(team, directory, place)} To use a team of its own here: `--team {another}`, or `team: {another}` in "
         f"the plan. {remedy(team, directory)}",
         team=team.name,

@@ -142,8 +142,8 @@ class Trees:
         )
         return WorktreeRefused(
             f"{lacks} Work where that is, here or on another machine, or bring it back to this place. Where this one "
-            f"is to take its place: `interlock team move {self.team} {self.repository.top}`; or run the plan with "
-            "--team NAME to begin as a new team.",
+            f"is to take its place: `interlock team adopt {self.team} --workdir {self.repository.top}`; or run the "
+            "plan with --team NAME to begin as a new team.",
             branch=self.integration, commit=landed,
         )  # fmt: skip
 

@@ -3,8 +3,9 @@
 A row is `{kind, command, exit_code, tree, at, by, red_before}`; what is not known is null. `kind` is `verify` (a check
 that Interlock ran itself; it also has `passed`, `seconds`, `timed_out`, `tail`, `changed_check`, the files of the check
 itself that the work has changed, and, where it ran on the merged tree, `merged` and `earlier`, whether it passes with
-the earlier ones as well), `exit_code` (the task's own command), `approval`, `diff` (what was merged) or `artifact`.
-`tree` is the git tree that the row is about, `red_before` whether the same check failed on the tree before the work.
+the earlier ones as well; shown with `own_check`, which sums these up), `exit_code` (the task's own command),
+`approval`, `diff` (what was merged) or `artifact`. `tree` is the git tree that the row is about, `red_before` whether
+the same check failed on the tree before the work.
 """
 
 from __future__ import annotations
@@ -60,6 +61,18 @@ def is_verified(rows: Sequence[Mapping[str, Any]]) -> bool:
 def changed_check(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The files of its own check that the work has changed, as far as the newest check tells."""
     return list((latest_check(rows) or {}).get("changed_check") or ())
+
+
+def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as they are shown. Those of checks have `own_check`: null where the work has left its check alone,
+    `earlier_passes` where the earlier files of the check pass as well, else `changed`."""
+    return [{**one, "own_check": _own_check(one)} if one["kind"] == "verify" else dict(one) for one in rows]
+
+
+def _own_check(one: Mapping[str, Any]) -> str | None:
+    if not one.get("changed_check"):
+        return None
+    return "earlier_passes" if one.get("earlier") else "changed"
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:

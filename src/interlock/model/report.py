@@ -21,7 +21,7 @@ class EndedTask(TaskBrief):
 @dataclass(slots=True)
 class DoneTask(EndedTask):
     """A finished task with its evidence. `files` are kept beside it; `only_files`: they are all of its result.
-    `changes`: what its merge has changed, where it was merged."""
+    `changes`: what its merge has changed, where it was merged, and `changed` its files, as of a task."""
 
     merged: str | None
     delivered: str | None
@@ -38,6 +38,7 @@ class DoneTask(EndedTask):
     spent: Json
     output: str | None
     changes: Json | None = None
+    changed: list[Json] | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, 
 
 from interlock.errors import InvalidRequest
 from interlock.lazy_dataclass import dataclass
+from interlock.model.evidence import shown
 from interlock.model.json import Json, fields_of
 from interlock.model.names import ANY, FULL, LABEL
 
@@ -80,7 +81,7 @@ AOF: dict[str, tuple[str, type]] = {
 SHOWN = (
     "id subject body state status owner assignee type priority review verify evidence blocked_by blocks warnings "
     "parent_id group_id project_id run=command env timeout retries limits run_id attempt metadata question output "
-    "context worktree labels created_at updated_at claimed_at completed_at"
+    "context worktree changed labels created_at updated_at claimed_at completed_at"
 ).split()
 
 
@@ -341,10 +342,17 @@ class Task:
         return self.reserved or self.assignee
 
     @property
+    def changed(self) -> list[Json] | None:
+        """The files that its work has changed, `{path, kind}` with the kinds `added`, `changed` and `deleted`; the
+        first 50, where there are more. None: not known."""
+        files = ((self.worktree or {}).get("changes") or {}).get("files")
+        return None if files is None else [{"path": one["path"], "kind": one["status"]} for one in files]
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is; a run that used up none does not count."""
         return self.failures + 1 if self.run and self.state in HELD | {"done"} else self.failures
 
     def as_dict(self) -> Json:
         """The contract's shape, keys in its order; `run` is the task's command."""
-        return fields_of(self, SHOWN)
+        return {**fields_of(self, SHOWN), "evidence": shown(self.evidence or ())}

@@ -152,7 +152,8 @@ class MergedTask:
 @dataclass(slots=True)
 class MergeResult:
     """What a merge into a branch of the user's did, or would do: the branch, its commit `before` and `after`, and what
-    is in the way (files with `conflicts`, and `dirty` ones, whose changes are not committed)."""
+    is in the way (files with `conflicts`, and `dirty` ones, whose changes are not committed). `warnings` say how
+    somebody else had moved the integration branch, which is back in its place."""
 
     into: str
     before: str
@@ -163,3 +164,4 @@ class MergeResult:
     conflicts: list[str] = field(default_factory=list)
     dirty: list[str] = field(default_factory=list)
     stat: str = ""
+    warnings: list[str] = field(default_factory=list)

@@ -65,7 +65,8 @@ def refusals(interlock: Interlock) -> list[str]:
     """What `run`, `run --dry-run` and `plan check` say against the plan here: each the same."""
     run, dry, check = (interlock(*line) for line in (RUN, DRY_RUN, CHECK))
     assert [run.code, dry.code, check.code] == [1, 1, 1]
-    assert run.error["error"] == dry.error["error"] == "team_exists"
+    assert run.error["error"] == dry.error["error"] == "team_elsewhere"
+    assert run.error["directory"] == dry.error["directory"] == os.getcwd() and run.error["workdir"]
     said = [run.error["message"], dry.error["message"], *(fault["message"] for fault in check.json["errors"])]
     assert len(set(said)) == 1 and len(said) == 3
     return said
@@ -164,7 +165,7 @@ def test_a_second_clone_is_a_second_team(interlock: Interlock, here: Path, enter
     enter(second)
     message, *_ = refusals(interlock)
     assert f"The team backend works in {first}, not in {second}." in message
-    assert "--team backend-2" in message and f"interlock team move backend {second}" in message
+    assert "--team backend-2" in message and f"interlock team adopt backend --workdir {second}" in message
     line = next(n for n, text in enumerate((second / "plan.yaml").read_text().splitlines(), 1) if '"team"' in text)
     assert f"plan.yaml:{line}: The team backend works in" in interlock("plan", "check", "plan.yaml").out
     # What speaks to the team of this directory says so, too, whether it reads or changes something.
@@ -172,7 +173,7 @@ def test_a_second_clone_is_a_second_team(interlock: Interlock, here: Path, enter
         answer = interlock("--json", *verb.split())
         assert (answer.code, answer.error["error"]) == (1, "team_not_found"), verb
         assert f"works in {first}, not in {second}" in answer.error["message"], verb
-        assert "--team backend" in answer.error["message"] and "interlock team move" in answer.error["message"]
+        assert "--team backend" in answer.error["message"] and "interlock team adopt" in answer.error["message"]
     assert team_named(interlock("--json", "status", "--team", "backend")) == "backend"
     assert interlock("--json", "events", "--team", "backend").out == before
     # Told otherwise, it is a team of its own, which is found from here.
@@ -272,7 +273,7 @@ def test_a_clone_in_the_place_of_a_repository_that_was_moved_is_another_project(
     enter(first)
     assert f"works in {second}, not in {first}" in refusals(interlock)[0]
     # Whoever means that team says so.
-    moved = interlock("team", "move", "backend")
+    moved = interlock("team", "adopt", "backend")
     assert moved.code == 0 and f"backend works in {first}, no longer in {second}" in moved.out
     assert interlock(*RUN).json["all_done"] and team_named(interlock("--json", "status")) == "backend"
 
@@ -346,11 +347,11 @@ def test_the_same_plan_file_does_not_take_a_team_to_another_repository(
 
 
 def test_a_team_is_moved_where_a_person_says(interlock: Interlock, here: Path, enter: Enter) -> None:
-    planned(here, {"one": {"run": "interlock team move plan /; echo $? > code"}})
+    planned(here, {"one": {"run": "interlock team adopt plan --workdir /; echo $? > code"}})
     assert interlock(*RUN).code == 0
     assert (here / "code").read_text() == "1\n" and workdir(interlock, "plan") == str(here), "no process of a run may"
-    nowhere = interlock("--json", "team", "move", "plan", "nowhere")
+    nowhere = interlock("--json", "team", "adopt", "plan", "--workdir", "nowhere")
     assert (nowhere.code, nowhere.error["error"]) == (1, "directory_not_found")
     other = enter(here.parent / "other")
-    assert interlock("--json", "team", "move", "plan").json["workdir"] == str(other)
+    assert interlock("--json", "team", "adopt", "plan").json["workdir"] == str(other)
     assert team_named(interlock("--json", "status")) == "plan" and os.listdir(other) == []

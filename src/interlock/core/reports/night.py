@@ -127,7 +127,7 @@ def _done(task: Task, runs: list[Run], made: list[Artifact], now: str) -> DoneTa
         delivered=known.get("delivered"),
         files=files,
         only_files=bool(files) and known.get("merged") is None,
-        evidence=task.evidence,
+        evidence=evidence.shown(task.evidence),
         verified=evidence.is_verified(task.evidence),
         proof=evidence.in_words(task.evidence),
         by=task.owner,
@@ -138,6 +138,7 @@ def _done(task: Task, runs: list[Run], made: list[Artifact], now: str) -> DoneTa
         spent=spent_together(runs),
         output=task.output,
         changes=known.get("changes"),
+        changed=task.changed,
     )
 
 
@@ -145,7 +146,7 @@ def _failed(task: Task, runs: list[Run], now: str) -> FailedTask:
     return FailedTask(
         *_brief(task),
         reason=task.output,
-        evidence=task.evidence,
+        evidence=evidence.shown(task.evidence),
         by=runs[-1].member if runs else None,
         runs=len(runs),
         attempts=task.failures,

@@ -435,4 +435,5 @@ def merge(call: Call, task: tuple[str, ...], everything: bool, into: str | None,
             files = words.clean(", ".join(found.dirty))
             lines.append(f"In the way, since they are not committed: {files}. Commit or stash them first.")
     call.answer(found, lines)
+    call.warn(found.warnings)
     return 1 if dry_run and (found.conflicts or found.dirty) else 0

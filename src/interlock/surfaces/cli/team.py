@@ -84,18 +84,20 @@ def show(call: Call, name: str | None) -> None:
     call.answer(found, [*fields, "", *_listed(found.members)])
 
 
-@verb("move", example="interlock team move alpha-squad ~/projects/squad")
+@verb("adopt", example="interlock team adopt alpha-squad --workdir ~/projects/squad")
 @click.argument("name")
-@click.argument("directory", type=click.Path(), default=".")
-def move(call: Call, name: str, directory: str) -> None:
-    """Say that a team works in DIRECTORY from now on, by default in this one.
+@click.option(
+    "--workdir", metavar="DIR", type=click.Path(), default=".", help="The directory [default: the current one]."
+)
+def adopt(call: Call, name: str, workdir: str) -> None:
+    """Say that a team which works elsewhere is to work in this directory from now on.
 
     A repository that was moved is recognised without it, by what Interlock left in it. This is for a project that shows
     nothing of the kind, and for another clone that is to take the team over: work that is not merged stays on branches
     of the repository that it was done in. No file is touched.
     """
     before = call.home.glance(name).workdir
-    found = call.home.move_team(name, directory).describe()
+    found = call.home.move_team(name, workdir).describe()
     place = found.team.workdir or ""
     was = f", no longer in {words.clean(before)}" if before not in (None, place) else ""
     call.answer(found, f"{words.strong(name)} works in {words.clean(place)}{was}")

@@ -72,7 +72,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("team create", "team:create", "create a team"),
         ("team list", "team:list_", "all teams of this home"),
         ("team show", "team:show", "one team with its members"),
-        ("team move", "team:move", "say that a team works in another directory"),
+        ("team adopt", "team:adopt", "say that a team which works elsewhere is to work here"),
         ("team delete", "team:delete", "delete a team with everything in it"),
         ("member spawn", "team:spawn", "add a member"),
         ("member list", "team:members", "who takes part, and on what"),

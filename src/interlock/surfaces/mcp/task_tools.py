@@ -21,7 +21,7 @@ ALWAYS_LISTED = (
     "id", "subject", "state", "status", "owner", "assignee", "type", "priority", "blocked_by", "blocks", "warnings",
     "created_at", "updated_at", "claimed_at", "completed_at",
 )  # fmt: skip
-NEVER_LISTED = ("body", "output", "context", "evidence", "metadata", "run")
+NEVER_LISTED = ("body", "output", "context", "evidence", "metadata", "run", "changed")
 DAY = 86_400.0
 
 TaskId = Annotated[str | None, "default: the one you hold"]
