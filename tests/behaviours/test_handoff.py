@@ -184,6 +184,9 @@ def test_nobody_is_waited_for_who_is_not_here(team: Team, pair: tuple[str, str])
     assert team.protocol(handoff(*pair, "somebody-else"), by="ada").accepted
     assert team.task(pair[1]).assignee is None and len(artifacts(team)) == 2
     assert [e.payload["reason"] for e in since(team, before, "protocol.message.warning")] == ["unknown_agent"]
+    team.protocol(handoff(*pair, "bob"), by="ada")
+    assert team.protocol(handoff(*pair, "somebody-else"), by="ada").accepted
+    assert team.task(pair[1]).assignee is None and team.claim(pair[1], by="ada").owner == "ada", "bob is not meant now"
 
 
 def test_a_child_that_somebody_holds_stays_theirs(team: Team) -> None:

@@ -335,6 +335,9 @@ def _reserve(act: UnitOfWork, child: Task, to: str, *, known: bool, tell: bool) 
     """Reserve a child that nobody holds; nobody can be waited for who is not here."""
     if not known:
         act.event("protocol.message.warning", child.id, reason="unknown_agent", type="handoff.request", agent=to)
+        if child.owner is None and child.assignee is not None:  # It is handed to somebody else now.
+            act.rows.tasks.update(child, assignee=None, reserved=None)
+            act.event("task.assigned", child.id, assignee=None)
         return
     if child.owner is None and child.assignee != to:
         act.rows.tasks.update(child, assignee=to, reserved=None)

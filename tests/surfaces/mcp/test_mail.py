@@ -238,13 +238,26 @@ def test_calls_under_way_are_answered_when_stdin_ends(home: Home, team: Team) ->
             for n in range(2, 7)
         ),
     ]  # fmt: skip
+    faulty = [
+        {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "tools/call",
+            "params": {"name": "task_create", "arguments": {"subject": "\ud800"}},
+        },
+        {"jsonrpc": "2.0", "id": 8},
+        {"jsonrpc": "1.0", "id": "nine", "method": "ping"},
+        {"jsonrpc": "1.0", "id": True, "method": "ping"},
+    ]
+    lines += faulty
     asked = b"not json\n\n" + b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     ended = subprocess.run(
         command(home.path, "ada", session="given"), input=asked, capture_output=True, env=environment(), timeout=100
     )
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
     assert {answer["id"] for answer in answers if "result" in answer} == {1, 2, 3, 4, 5, 6}
-    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32700]
+    refused = [(answer["id"], answer["error"]["code"]) for answer in answers if "error" in answer]
+    assert refused == [(None, -32700), *((id, -32600) for id in (7, 8, "nine", None))]
     assert len(team.tasks()) == 5
     began = [event.payload["session"] for event in team.events()[0] if event.type == "session.began"]
     assert began[-1] == "given" and not any(event.type == "session.ended" for event in team.events()[0])

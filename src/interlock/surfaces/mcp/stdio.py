@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import sys
@@ -21,7 +22,7 @@ from typing import Any, BinaryIO, Self
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
-from mcp_types.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, ErrorData, jsonrpc_message_adapter
+from mcp_types.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, ErrorData, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts
@@ -139,6 +140,17 @@ class ServerStream(_Stream):
                 self._all_answered.set()
 
 
+def _fault(line: bytes) -> tuple[RequestId | None, int, str]:
+    """What a line is refused with that is no message: whose answer that is, where it can be told, a code and why."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None, PARSE_ERROR, "This line is not JSON."
+    id = said.get("id") if isinstance(said, dict) else None
+    id = id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
+    return id, INVALID_REQUEST, "This is not a JSON-RPC 2.0 message, or has text that is not valid Unicode."
+
+
 def _answered(message: JSONRPCMessage) -> RequestId | None:
     return message.id if isinstance(message, (JSONRPCResponse, JSONRPCError)) else None
 
@@ -183,7 +195,7 @@ class ClientStream(_Stream):
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                await self._refuse(None, PARSE_ERROR, "This line is not a JSON-RPC 2.0 message.")
+                await self._refuse(*_fault(line))
                 continue
             if isinstance(message, JSONRPCRequest) and message.method in self._unknown:
                 await self._refuse(message.id, METHOD_NOT_FOUND, f"There is no method {message.method}.")
