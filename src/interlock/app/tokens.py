@@ -276,6 +276,10 @@ class Tokens:
         proof = hmac.new(bytes.fromhex(self._read()["runs"]), f"{team}.{run}.{session}".encode(), "sha256")
         return f"{RUN_PREFIX}{team}.{run}.{proof.hexdigest()}"
 
+    def is_of_run(self, secret: str, team: str, run: str, session: str) -> bool:
+        """Whether that is the token of that run."""
+        return hmac.compare_digest(self.of_run(team, run, session).encode(), secret.encode())
+
     def find(self, secret: str) -> Token | None:
         """The token with that secret, until it expires."""
         digest, now = _digest(secret), iso(self._clock.now())

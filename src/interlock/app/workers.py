@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +27,7 @@ def run_of(workspace: core.unit_of_work.Workspace, token: str) -> model.run.Run 
         run = rows.runs.get(task_id, int(number))
     if run is None or run.ended_at is not None or run.runner is None:
         return None
-    expected = tokens(workspace).of_run(workspace.name, run.id, run.session)
-    return run if hmac.compare_digest(expected.encode(), token.encode()) else None
+    return run if tokens(workspace).is_of_run(token, workspace.name, run.id, run.session) else None
 
 
 class WorkerVerbs(TeamBase):

@@ -30,7 +30,7 @@ story/redo story/sweep
 help version completion uninstall verify-receipt
 memory/status memory/search memory/list memory/flush
 question/list question/reply question/ask config/list config/get config/set
-team/create team/list team/show team/move team/delete member/spawn member/list member/remove
+team/create team/list team/show team/adopt team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete
 task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat
 task/worktree task/file
