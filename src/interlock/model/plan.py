@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from interlock.lazy_dataclass import dataclass
 
-
 PLAN_FILES = ("plan.yaml", "plan.yml")
 """The plan of a directory: the first of these that is there, where none is named."""
 
