@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from interlock.errors import InvalidRequest, StorageError
 from interlock.model.names import PROGRAMS
-from interlock.model.plan import FirstPlan
+from interlock.model.plan import PLAN_FILES, FirstPlan
 from interlock.plan.detecting import Findings, inspect
 
 __all__ = ["PLAN_FILE", "TEAM_FILE", "Findings", "initialise", "inspect", "write_plan", "write_team"]
 
 TEAM_FILE = "interlock.toml"
-PLAN_FILE = "plan.yaml"
+PLAN_FILE = PLAN_FILES[0]
 CHECKS = ("lint", "test", "build")
 """Commands that come out the same however often they are tried."""
 
@@ -87,13 +87,14 @@ def initialise(directory: str, agent: str | None = None, *, team: str | None = N
     `agent`, as a plan writes it, where one is given. `team` is by default named after the directory.
 
     Raises:
-        InvalidRequest: `directory` is none, or one of the files is there already; nothing was written then.
+        InvalidRequest: `directory` is none, or one of the files, or a plan.yml, is there already; nothing was written.
         StorageError: the file system refused; nothing was left behind.
     """
     if not os.path.isdir(directory):
         raise InvalidRequest(f"There is no directory {directory}. Create it first.", path=directory)
     team_file, plan = (os.path.join(directory, name) for name in (TEAM_FILE, PLAN_FILE))
-    present = [path for path in (team_file, plan) if os.path.lexists(path)]
+    plans = [os.path.join(directory, name) for name in PLAN_FILES]
+    present = [path for path in (team_file, *plans) if os.path.lexists(path)]
     if present:
         raise _present(present)
     findings = inspect(directory)

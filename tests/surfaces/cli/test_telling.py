@@ -341,12 +341,17 @@ def test_programs_that_cannot_start_are_faults_and_files_of_the_project_are_name
 
 def test_a_plan_is_found_where_it_is_not_named_or_misspelt(interlock: Interlock, here: Path) -> None:
     none = interlock("run")
-    assert none.code == 2 and "there is no plan.yaml here" in none.err
+    assert none.code == 2 and "there is no plan.yaml and no plan.yml here" in none.err
     (here / "plan.yaml").write_text("team: tiny\nmembers: {eve: {agent: shell}}\ntasks:\n  one: {run: 'true'}\n")
     assert "Did you mean plan.yaml?" in interlock("run", "plan.yml").err
     assert "Did you mean `interlock plan check plan.yaml`?" in interlock("plan", "chekc", "plan.yaml").err
     assert interlock("plan", "check").out == interlock("plan", "check", "plan.yaml").out != ""
     assert interlock("run").code == 0 and interlock("status").out.startswith("tiny")
+    (here / "plan.yaml").rename(here / "plan.yml")
+    assert interlock("plan", "check").out == interlock("plan", "check", "plan.yml").out != ""
+    assert interlock("run").code == 0 and "plan.yml already exists" in interlock("init").err
+    (here / "plan.yaml").write_text("")
+    assert "plan.yaml has 1 error" in interlock("run").err, "plan.yaml comes first"
 
 
 def test_what_a_shell_does_not_understand_is_a_fault_of_the_plan(interlock: Interlock, here: Path) -> None:

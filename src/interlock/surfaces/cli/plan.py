@@ -10,14 +10,12 @@ import click
 
 from interlock.errors import Conflict, InterlockError, StorageError
 from interlock.model.driving import Update
-from interlock.model.plan import FirstPlan, in_order
+from interlock.model.plan import PLAN_FILES, FirstPlan, in_order
 from interlock.model.program import program
 from interlock.model.text import count
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
-PLAN = "plan.yaml"
-"""The plan of a directory, where none is named."""
 FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup", "missing")
 AGENT = click.option(
     "--agent", metavar="A", help="Who proposes: claude, codex, …, or a program with its arguments [default: one found]."
@@ -71,8 +69,13 @@ def _git(found: FirstPlan) -> str:
     return "yes; each task works in a worktree of its own"
 
 
+def plan_here() -> str:
+    """The plan of this directory, where none is named: plan.yaml also where there is none."""
+    return next(filter(os.path.exists, PLAN_FILES), PLAN_FILES[0])
+
+
 @verb("plan", example='interlock plan "Give every command a --json option" -o json.yaml')
-@click.argument("goal", required=False, metavar='"GOAL" | check [PLAN.yaml]')
+@click.argument("goal", required=False, metavar='"GOAL" | check [PLAN]')
 @click.argument("file", required=False, metavar="")
 @click.option(
     "-o", "--output", metavar="PLAN.yaml", type=click.Path(), help="Where to write the plan [default: stdout]."
@@ -84,7 +87,8 @@ def plan(
 ) -> int | None:
     """Have an installed agent propose a plan for GOAL, check a plan, or print with --schema the plan schema.
 
-    `interlock plan check [PLAN.yaml]` names every fault as FILE:LINE: message; exit code 0 if there is none, else 1.
+    `interlock plan check [PLAN]` names every fault as FILE:LINE: message; exit code 0 if there is none, else 1. PLAN is
+    by default the plan.yaml, else the plan.yml, of this directory.
 
     The agent looks at this directory and answers; what it proposes is checked, and shown. Nothing is started.
     """
@@ -92,14 +96,14 @@ def plan(
         click.echo(json.dumps(call.home.plan_schema(), indent=2))
         return None
     if goal == "check":
-        return _check(call, file or PLAN)
+        return _check(call, file or plan_here())
     if file is not None and os.path.isfile(file):
         raise click.UsageError(f"Did you mean `interlock plan check {shlex.quote(file)}`?")
     if file is not None:
         raise click.UsageError(f'Put the goal in quotes: interlock plan "{goal} {file} …"')
     if goal is None:
         raise click.UsageError('Say a "GOAL", or --schema.')
-    path = os.path.abspath(output or PLAN)
+    path = os.path.abspath(output or PLAN_FILES[0])
     if output is not None and os.path.lexists(path):
         raise Conflict(f"{path} exists already. Name another file; nothing was asked.", path=path)
     text = propose(call, goal, agent, path)

@@ -21,7 +21,7 @@ from interlock.app.demonstration import Sabotage, materialise
 from interlock.app.team import Team
 from interlock.errors import InvalidRequest, RunnerAlive
 from interlock.model.driving import Stop, Update
-from interlock.model.plan import PlannedTask, StagedPlan
+from interlock.model.plan import PLAN_FILES, PlannedTask, StagedPlan
 from interlock.model.report import TeamReport, as_text
 from interlock.model.task import FINAL
 from interlock.model.text import count, named
@@ -29,7 +29,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.caller import choose_team
-from interlock.surfaces.cli.plan import AGENT, PLAN, is_goal, propose, run_line, shown, write
+from interlock.surfaces.cli.plan import AGENT, is_goal, plan_here, propose, run_line, shown, write
 from interlock.surfaces.cli.question import answer_questions
 
 HINT = "Ctrl-C: finish current tasks and stop. Twice: stop now."
@@ -39,7 +39,7 @@ LEFT = "no longer watching"
 
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
-@click.argument("plan", metavar='PLAN.yaml|"GOAL"', required=False)
+@click.argument("plan", metavar='PLAN|"GOAL"', required=False)
 @click.option("--unattended", is_flag=True, help="Never prompt; questions wait.")
 @click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
@@ -64,16 +64,17 @@ def run(
 ) -> int:
     """Run a plan with its team: members claim tasks, work, and what they did is verified.
 
-    Without an argument it is the plan.yaml of this directory. Given a GOAL, an agent drafts a plan; it is shown and
+    PLAN is by default the plan.yaml, else the plan.yml, of this directory. Given a GOAL, an agent drafts a plan; it is shown and
     saved, and starts only after you confirm.
 
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody started are
     updated. Exit code 0 when every task is done; 1 also where nothing was run though the files have changed since a
     command of the plan ran.
     """
-    if plan is None and not os.path.exists(PLAN):
-        raise click.UsageError(f'Name a plan, or say a "GOAL": there is no {PLAN} here. `interlock init` writes one.')
-    plan = plan or PLAN
+    named, plan = plan is not None, plan or plan_here()
+    if not named and not os.path.exists(plan):
+        files = " and no ".join(PLAN_FILES)
+        raise click.UsageError(f'Name a plan, or say a "GOAL": there is no {files} here. `interlock init` writes one.')
     if not os.path.exists(plan):
         found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
         if found is None:
