@@ -64,8 +64,8 @@ def run(
 ) -> int:
     """Run a plan with its team: members claim tasks, work, and what they did is verified.
 
-    PLAN is by default the plan.yaml, else the plan.yml, of this directory. Given a GOAL, an agent drafts a plan; it is shown and
-    saved, and starts only after you confirm.
+    PLAN is by default the plan.yaml, else the plan.yml, of this directory. Given a GOAL, an agent drafts a plan; it is
+    shown and saved, and starts only after you confirm.
 
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody started are
     updated. Exit code 0 when every task is done; 1 also where nothing was run though the files have changed since a
