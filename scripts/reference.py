@@ -240,7 +240,8 @@ def value_words(name: str, schema: dict[str, Any], required: bool) -> str:
         words = f"the keys of [`{name}`](#{name})"
     elif isinstance(schema.get("additionalProperties"), dict):
         listed = "$ref" in schema["additionalProperties"]
-        words = f"names, each with the keys of [`{name}`](#{name})" if listed else "names, each with a text"
+        data = "names, each with a text, a number, true or false"
+        words = f"names, each with the keys of [`{name}`](#{name})" if listed else data
     elif {"const": False} in forms:
         words = "text, or `false`"
     elif any(form.get("type") == "object" for form in forms):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,10 +29,45 @@ if TYPE_CHECKING:
     from interlock.runner.executors import AgentExecutor
 
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}:(?=//)|https?:(?=/)", re.IGNORECASE)
+"""The scheme of what is meant as an address, well written or not."""
+
+
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Where teams are kept: `path`, `INTERLOCK_HOME`, or `~/.interlock`, as an absolute path."""
+    """Where teams are kept: `path`, `INTERLOCK_HOME`, or `~/.interlock`, as an absolute path.
+
+    Raises:
+        InvalidRequest: that is an address, or holds NUL.
+    """
     environment = os.environ if environment is None else environment
-    return os.path.abspath(os.path.expanduser(path or environment.get("INTERLOCK_HOME") or "~/.interlock"))
+    place = path or environment.get("INTERLOCK_HOME") or "~/.interlock"
+    if "\0" in place:
+        raise InvalidRequest("The path of a home must not contain NUL.", field="home")
+    if _ADDRESS.match(place):
+        raise InvalidRequest(f"{_hidden(place)} is no directory. INTERLOCK_URL names a server.", field="home")
+    return os.path.abspath(os.path.expanduser(place))
+
+
+def _is_server(address: str) -> bool:
+    """Whether a home is at the server of that address, and not in a directory.
+
+    Raises:
+        InvalidRequest: it has the form of an address, and is none of a server.
+    """
+    scheme = _ADDRESS.match(address)
+    if scheme is None:
+        return False
+    if re.match("https?://[^/]", address, re.IGNORECASE):
+        return True
+    remedy = "A server's begins with http:// or https://."
+    if scheme[0].lower() in ("postgres:", "postgresql:"):
+        remedy = "A database is named by INTERLOCK_LEDGER, or the setting ledger."
+    raise InvalidRequest(f"{_hidden(address)} is no address of a home. {remedy}", field="path")
+
+
+def _hidden(address: str) -> str:
+    """An address for a message, without what may be a password in it."""
+    return re.sub("//[^/]*@", "//…@", address)[:200]
 
 
 def connect(
@@ -54,13 +90,13 @@ def connect(
 
     Raises:
         ConfigParseError: `settings.json` cannot be read.
-        InvalidRequest: that is no address.
+        InvalidRequest: that is no address, or no path.
     """
     variables = os.environ if environment is None else environment
     path = None if path is None else os.fspath(path)
     url = path or variables.get("INTERLOCK_URL") or ""
     token = token or variables.get("INTERLOCK_TOKEN") or None
-    elsewhere = url.startswith(("http://", "https://"))
+    elsewhere = _is_server(url)
     home = home_path(None if elsewhere else path, environment)
     # A run on this machine belongs to a home of this machine, and a person's token is none of its business.
     asks = not url or (elsewhere and token is None)

@@ -150,6 +150,7 @@ def test_a_missing_summary_only_warns(home: Home, tmp_path: Path, reference: str
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_summary_that_is_there_does_not_warn(home: Home, tmp_path: Path, beside: bool) -> None:
+    (tmp_path / "work").mkdir()
     team = home.create_team("alpha", workdir=str(tmp_path / "work"))
     team.spawn("ada")
     task = claimed(team)

@@ -43,6 +43,26 @@ def test_a_member_sets_nothing_that_is_executed(team: Team, control: dict[str, A
         team.update(own, **dict.fromkeys(change), by="ada")
 
 
+@pytest.mark.parametrize("names", [["A=B"], ["PATH", "1A"], [""], ["A B"], ["INTERLOCK_TOKEN"], ["interlock_token"]])
+def test_what_names_no_variable_is_refused(team: Team, names: list[str]) -> None:
+    task = team.create_task("Deploy", env=["_A1", "path"]).id
+    for verb in (lambda: team.create_task("Deploy", env=names), lambda: team.update(task, env=names)):
+        with pytest.raises(InvalidRequest, match="env: "):
+            verb()
+
+
+@pytest.mark.parametrize(
+    "field", ["worktree", "merging", "workflow", "delegation_depth", "review_required", "plan_key", "plan_digest",
+              "group_id", "project_id", "why", "linked", "command", "state", "foo"],
+)  # fmt: skip
+def test_a_new_task_is_given_only_what_a_task_may_say(team: Team, field: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"A task has no {field} to set") as refused:
+        team.create_task("Deploy", **{field: None})  # type: ignore[arg-type]
+    assert refused.value.details["field"] == field
+    assert team.tasks() == []
+    assert team.create_task("Deploy", blocked_by=None).state == "ready"  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "control", [{"env": "PATH"}, {"env": [1]}, {"timeout": "next friday"}, {"timeout": -1}, {"retries": "x"},
                 {"retries": True}, {"limits": {"beer": 1}}, {"limits": [1]}],

@@ -98,6 +98,12 @@ def test_a_queue_that_is_full_says_so(team: Team) -> None:
     with pytest.raises(TaskLimit) as full:
         team.create_task("T2")
     assert (full.value.code, full.value.details["setting"]) == ("task_limit", "task_limit")
+    team.configure({"task_limit": 3})
+    team.create_task("T2")
+    team.create_task("T3")
+    team.configure({"task_limit": 1})
+    with pytest.raises(TaskLimit, match="has 3 open tasks, and may have 1"):
+        team.create_task("T4")
 
 
 @pytest.mark.long

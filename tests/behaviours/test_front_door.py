@@ -48,6 +48,11 @@ def test_a_project_is_a_team_with_a_working_directory(home: Home, tmp_path: Path
         home.create_project("No Such Name")
     with pytest.raises(DirectoryNotFound):
         home.create_project("nowhere", workdir=str(tmp_path / "nowhere"))
+    (tmp_path / "file").touch()
+    for workdir in ("nowhere", "file"):
+        with pytest.raises(DirectoryNotFound, match="does not exist: make it, or correct workdir") as refused:
+            home.create_team("nowhere", workdir=str(tmp_path / workdir))
+        assert refused.value.details == {"field": "workdir"}
     assert [one.id for one in home.projects()] == ["own", "shop"]
 
 

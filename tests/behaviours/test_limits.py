@@ -74,6 +74,12 @@ def test_a_home_has_at_most_so_many_teams(connect: Callable[..., Home]) -> None:
     with pytest.raises(TeamLimit) as refused:
         home.create_team("c")
     assert refused.value.details == {"limit": 2, "setting": "team_limit"}
+    home.close()
+    home = connect(settings={"team_limit": 1})
+    with pytest.raises(TeamLimit, match="has 2 teams, and may have 1"):
+        home.create_team("c")
+    home.close()
+    home = connect(settings={"team_limit": 2})
     home.delete_team("a")
     assert home.create_team("c").name == "c"
 

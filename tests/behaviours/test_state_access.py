@@ -404,3 +404,21 @@ def test_the_state_of_the_team_is_told_to_the_lead(team: Team) -> None:
         "Task counts: in_progress 2, pending 1", "Open questions: 1",
         f"- {one.id}: Approve {one.id} (One &lt;b&gt;)?",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("postgresql://me:secret@db/x", "is no address of a home. A database is named by INTERLOCK_LEDGER"),
+        ("ftp://example.org/home", "is no address of a home. A server's begins with http:// or https://"),
+        ("https:/example.org", "is no address of a home"),
+        ("HTTP:///x", "is no address of a home"),
+        ("a\0b", "must not contain NUL"),
+    ],
+)
+def test_what_is_neither_an_address_nor_a_path_is_no_home(place: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said) as refused:
+        interlock.connect(place, environment={})
+    assert "secret" not in refused.value.message
+    with pytest.raises(InvalidRequest):
+        interlock.connect(environment={"INTERLOCK_HOME": place})

@@ -20,14 +20,13 @@ from interlock.agents.capacity import Limit
 from interlock.agents.usage import KINDS
 from interlock.errors import ConfigParseError
 from interlock.model.json import Json
-from interlock.model.names import ACP_REGISTRY_FILE
+from interlock.model.names import ACP_REGISTRY_FILE, VARIABLE
 from interlock.settings import MODEL_CLASSES, PERMISSIONS
 
 FILE = "agents.toml"
 ABILITIES = ("session", "prompt", "updates", "mcp", "permission", "cancel", "resume", "sandbox")
 RESERVED = ("shell", "scripted", "command", "acp", "human", "lead")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = os.path.join(os.path.dirname(__file__), "profiles.toml")
 _LARGEST = 262_144
 
@@ -39,10 +38,10 @@ def _text(text: str) -> str:
 
 
 def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise ValueError(f"holds {name!r}, which is not the name of a variable")
     if name.upper().startswith("INTERLOCK_"):
         raise ValueError(f"holds {name}, which is Interlock's own")
+    if not re.fullmatch(VARIABLE, name):
+        raise ValueError(f"holds {name!r}, which is not the name of a variable")
     return name
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import isnan
 from typing import TypeVar, Unpack
 
 from interlock import app, core, model, runner
@@ -94,7 +95,7 @@ class Mailing(TeamBase):
         Raises:
             InvalidRequest: `wait` is not a number.
         """
-        if wait is not None and (not isinstance(wait, (int, float)) or isinstance(wait, bool)):
+        if wait is not None and (not isinstance(wait, (int, float)) or isinstance(wait, bool) or isnan(wait)):
             raise InvalidRequest(f"wait must be a number of seconds, not {wait!r}.", field="wait")
         hurried = inject and wait is None  # A hook does without what takes time.
         offer = partial(self._offer, by, urgent_only, inject, hurried)

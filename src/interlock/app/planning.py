@@ -10,12 +10,14 @@ from shutil import which
 from tempfile import TemporaryDirectory
 
 from interlock.app.blocking import run_async
+from interlock.core import teams
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import (
     AgentError,
     GitFailed,
     InterlockError,
     InvalidRequest,
+    MemberLimit,
     TaskLimit,
     TeamExists,
     WorktreeRefused,
@@ -25,9 +27,10 @@ from interlock.gitwork.isolation import check
 from interlock.lazy_dataclass import dataclass
 from interlock.model.driving import Update
 from interlock.model.json import Json
-from interlock.model.names import PROGRAMS
+from interlock.model.names import LEAD, PROGRAMS
 from interlock.model.plan import FirstPlan, ImportedPlan, Plan, PlanMember, StagedPlan, in_order, whole_digest
 from interlock.model.team import Member
+from interlock.model.text import count
 from interlock.plan.comparing import PlanChanges, compare
 from interlock.plan.detecting import inspect, team_name
 from interlock.plan.faults import Faults
@@ -105,7 +108,7 @@ def examined(
         TeamExists: its team works elsewhere.
         PlanError: it has faults; all that can be known are told at once.
         AgentError: it can be read, and a member's agent cannot be had; told with all else that is wrong.
-        TaskLimit, WorktreeRefused, GitFailed: it could not be carried out, for that reason alone.
+        TaskLimit, MemberLimit, WorktreeRefused, GitFailed: it could not be carried out, for that reason alone.
     """
     faults, timeout = Faults(path), float(settings.get("git_timeout"))
     written = read(path, faults)
@@ -122,6 +125,8 @@ def examined(
         message = f"{path} has {len(found.tasks):,} tasks, and a team may have {limit:,} that are open"
         message += ". Divide it, or raise the setting task_limit."
         others.append((found.lines.get("tasks"), TaskLimit(message, limit=limit, setting="task_limit")))
+    if (crowded := _too_many_members(found, team.workspace, settings)) is not None:
+        others.append((found.lines.get("members"), crowded))
     for planned in found.members.values():
         try:
             executor_for(as_member(planned))
@@ -142,6 +147,20 @@ def examined(
         raise refused
     decided = replace(found, isolation="worktree" if apart else "none")
     return ExaminedPlan(decided, whole_digest(found), team, notes)
+
+
+def _too_many_members(plan: Plan, workspace: Workspace | None, settings: Settings) -> MemberLimit | None:
+    """Why the team, with whoever is in it beside the plan, cannot have the members of `plan`."""
+    names = {LEAD, *plan.members}
+    if workspace is not None:
+        with workspace.look() as rows:
+            settings, present = workspace.settings(rows), {member.name for member in teams.members(rows)}
+        if present.issuperset(plan.members):
+            return None
+        names |= present
+    if len(names) <= settings.get("member_limit"):
+        return None
+    return teams.too_many_members(f"With this plan the team would have {count(len(names), 'member')}", settings)
 
 
 def _refusal(faults: Faults, others: Sequence[tuple[int | None, InterlockError]], sound: bool) -> InterlockError:

@@ -12,7 +12,7 @@ from itertools import chain
 from interlock import app, core, mirror, model
 from interlock.app.base import whole_number
 from interlock.app.team import Team
-from interlock.app.teams import TeamsOfHome
+from interlock.app.teams import LEAD_KEY, TeamsOfHome
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import (
     AmbiguousId,
@@ -69,19 +69,15 @@ class ProjectVerbs(TeamsOfHome):
             DirectoryNotFound: `workdir` does not exist.
             As `create_team`.
         """
-        if workdir is not None and (not isinstance(workdir, str) or not os.path.isdir(os.path.expanduser(workdir))):
-            raise DirectoryNotFound(
-                f"The directory {workdir!r} does not exist: make it, or correct workdir.", field="workdir"
-            )
-        check_team_name(id)
-        own = os.path.join(self.path, PROJECTS, id) if workdir is None else os.path.expanduser(workdir)
-        self.create_team(id, workdir=own)
-        if workdir is None:
-            try:
-                os.makedirs(own, mode=0o700, exist_ok=True)
-            except OSError as error:
-                raise StorageError(f"{own} cannot be made: {error}.", path=own) from error
-        return _as_project(self.team(id))
+        if workdir is not None:
+            return _as_project(self.create_team(id, workdir=workdir))
+        own = os.path.join(self.path, PROJECTS, check_team_name(id))
+        team = self._founded(id, LEAD_KEY, None, own)
+        try:
+            os.makedirs(own, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{own} cannot be made: {error}.", path=own) from error
+        return _as_project(team)
 
     def chat(
         self,

@@ -9,9 +9,10 @@ from interlock import core, mirror, model, runner
 from interlock.app.base import TeamBase, plain, warned, whole_number
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import InvalidRequest
 from interlock.model.json import Json
 from interlock.model.names import HUMAN
-from interlock.model.task import Task, TaskSpec, states_filtered
+from interlock.model.task import Task, TaskSpec, states_filtered, task_fields
 from interlock.processes.ref import alive
 
 READY_LIMIT = 1_000_000
@@ -27,12 +28,15 @@ class TaskVerbs(TeamBase):
             fields: what `TaskSpec` lists.
 
         Raises:
-            InvalidRequest: a field makes no sense.
+            InvalidRequest: a field is unknown or makes no sense.
             Forbidden: a control (`TaskField.control`) is set by somebody who is neither a person nor a lead outside
                 every run.
             MemberNotFound, TaskNotFound: an assignee or blocker is unknown.
             TaskLimit: too many tasks are open.
         """
+        if unknown := sorted(fields.keys() - task_fields().keys()):
+            known = ", ".join(task_fields())
+            raise InvalidRequest(f"A task has no {unknown[0]} to set; these it has: {known}.", field=unknown[0])
         fields["metadata"] = plain(fields.get("metadata"))
         with self._act(by, acknowledge=True) as act:
             task = core.tasks.create.create(act, subject, **fields)

@@ -27,7 +27,10 @@ from interlock.errors import (
 from interlock.model.json import Json
 from interlock.model.names import HUMAN, NAME_LIMIT, check_session_key, check_team_name, check_text
 from interlock.model.team import TeamOverview
+from interlock.model.text import count
 
+LEAD_KEY = "agent:main:main"
+"""The session key of a lead, where none is said."""
 PATH_LIMIT = 4096
 TEAM_FILE = "interlock.toml"
 
@@ -59,7 +62,7 @@ class TeamsOfHome(WindowVerbs):
     def create_team(
         self,
         name: str,
-        lead: str = "agent:main:main",
+        lead: str = LEAD_KEY,
         *,
         claim_policy: str | None = None,
         workdir: str | None = None,
@@ -68,14 +71,23 @@ class TeamsOfHome(WindowVerbs):
 
         Raises:
             InvalidTeamName, InvalidRequest: a value makes no sense.
+            DirectoryNotFound: there is no directory `workdir`.
             TeamExists, TeamLimit: the name is taken, or the home is full.
             StorageError: the home cannot be written.
         """
+        if workdir is not None:
+            workdir = os.path.abspath(os.path.expanduser(check_text(workdir, "workdir", limit=PATH_LIMIT)))
+            if not os.path.isdir(workdir):
+                raise DirectoryNotFound(
+                    f"The directory {workdir!r} does not exist: make it, or correct workdir.", field="workdir"
+                )
+        return self._founded(name, lead, claim_policy, workdir)
+
+    def _founded(self, name: str, lead: str, claim_policy: str | None, workdir: str | None) -> Team:
+        """A new team, in a directory that is there or is made next."""
         self.need_person("create a team")
         check_team_name(name)
         check_session_key(lead)
-        if workdir is not None:
-            check_text(workdir, "workdir", limit=PATH_LIMIT)
         values: Json = {}
         if claim_policy is not None:
             values["claim_policy"] = settings.known("claim_policy").parse(claim_policy, "team create")
@@ -85,12 +97,12 @@ class TeamsOfHome(WindowVerbs):
         limit = self._settings.get("team_limit")
         if len(existing) >= limit:
             raise TeamLimit(
-                f"This home has {limit} teams, which is the limit. Delete one, or raise the setting team_limit.",
+                f"This home has {count(len(existing), 'team')}, and may have {limit}. Delete one, or raise the setting "
+                "team_limit.",
                 limit=limit,
                 setting="team_limit",
             )
         at = iso(self._catalog.now())
-        workdir = os.path.abspath(workdir) if workdir is not None else None
         team, first = core.teams.founded(self._clock.new_id(), name, lead, workdir, values, at)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)

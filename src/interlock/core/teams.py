@@ -15,13 +15,15 @@ from interlock.errors import (
     InvalidRequest,
     MemberExists,
     MemberLimit,
+    MemberNotFound,
     MembersRunning,
 )
 from interlock.model.handover import escaped
-from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
+from interlock.model.names import HUMAN, LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS, Task
 from interlock.model.team import Member, TeamRecord
-from interlock.settings import PERMISSIONS, known
+from interlock.model.text import count
+from interlock.settings import PERMISSIONS, Settings, known
 from interlock.storage.ledger import Rows
 
 
@@ -85,14 +87,9 @@ def spawn(
             raise InvalidMemberName(
                 f"{name!r} collides with the inbox of {member.name}; choose another alphanumeric name.", name=name
             )
-    limit = act.settings.get("member_limit")
-    if sum(member.role != "person" for member in everybody) >= limit:
-        raise MemberLimit(
-            f"The team has {limit} members, the lead included, which is the limit. Remove one, or raise the setting "
-            "member_limit.",
-            limit=limit,
-            setting="member_limit",
-        )
+    present = sum(member.role != "person" for member in everybody)
+    if present >= act.settings.get("member_limit"):
+        raise too_many_members(f"The team has {count(present, 'member')}", act.settings)
     if permissions is not None and permissions not in PERMISSIONS:
         raise InvalidRequest(f"permissions must be one of: {', '.join(PERMISSIONS)}.", field="permissions")
     if command is not None and agent is None:
@@ -109,6 +106,13 @@ def spawn(
     act.event("member.spawned", name=name, session_key=key, agent=agent)
     act.topics.add("members")
     return member
+
+
+def too_many_members(whose: str, settings: Settings) -> MemberLimit:
+    """The refusal of a member beyond the limit; `whose` says whose members are how many."""
+    limit = settings.get("member_limit")
+    message = f"{whose}, the lead included, and may have {limit}. Remove one, or raise the setting member_limit."
+    return MemberLimit(message, limit=limit, setting="member_limit")
 
 
 def remove(act: UnitOfWork, name: str, *, running: bool, reason: str = "removed") -> list[str]:
@@ -230,7 +234,13 @@ def _managed(
     act: UnitOfWork, name: str, not_the_lead: str = "No runner drives the lead; pause the team, or one of its members."
 ) -> Member:
     member = act.rows.team.member(name)
-    if member is None or member.role == "person":
+    if name == HUMAN or (member is not None and member.role == "person"):
+        raise MemberNotFound(
+            f"{name} is a person, and no member that can be removed, paused or resumed. `interlock member list` shows "
+            "the members.",
+            member=name,
+        )
+    if member is None:
         raise unknown_member(act.rows, name)
     if member.role == LEAD:
         raise InvalidRequest(not_the_lead, field="member")
@@ -278,8 +288,8 @@ def state_block(act: UnitOfWork) -> str:
     """What the lead's hook shows of the team (TEAM-state): members and status, task counts, open questions."""
     team = act.rows.team.get()
     counts: dict[str, int] = {}
-    for state, count in act.rows.tasks.counts().items():
-        counts[STATUS[state]] = counts.get(STATUS[state], 0) + count
+    for state, found in act.rows.tasks.counts().items():
+        counts[STATUS[state]] = counts.get(STATUS[state], 0) + found
     counts.pop("deleted", None)
     lines = ["=== TEAM STATE ===", f"Team: {team.name}", f"Status: {team.status}", "Members:"]
     for member in members(act.rows):

@@ -50,6 +50,9 @@ PERSON_KEY = "person:"
 LABEL = "[a-z0-9][a-z0-9._-]{0,49}"
 LABEL_RULE = "use 1 to 50 of a-z 0-9 . _ -, starting with a letter or digit"
 
+VARIABLE = rf"(?!{''.join(f'[{letter}{letter.lower()}]' for letter in 'INTERLOCK')}_)[A-Za-z_][A-Za-z0-9_]*"
+"""The name of a variable that programs may be shown: any but Interlock's own."""
+
 _NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -83,7 +86,7 @@ def _check_name(name: object, what: str, error: type[InvalidRequest]) -> str:
         raise error(
             f"{_shown(name)} cannot name a {what}: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
             "hyphens or underscores, starting with a letter or digit.",
-            name=_shown(name),
+            name=str(name)[:100].encode("utf-8", "replace").decode("utf-8"),
         )
     return str(name)
 
@@ -129,6 +132,24 @@ def check_labels(labels: Collection[str] | None) -> list[str] | None:
         if not re.fullmatch(LABEL, label):
             raise InvalidRequest(f"{_shown(label)} is no label: {LABEL_RULE}.", field="labels")
     return sorted(set(labels or ())) or None
+
+
+def check_variables(names: Collection[str]) -> None:
+    """Check names of variables that a program is to see.
+
+    Raises:
+        InvalidRequest: one is not the name of a variable, or is one of Interlock's own.
+    """
+    for name in names:
+        if re.fullmatch(VARIABLE, name):
+            continue
+        if name.upper().startswith("INTERLOCK_"):
+            raise InvalidRequest(
+                f"env: {_shown(name)} is Interlock's own and is never passed on; remove it from the list.", field="env"
+            )
+        raise InvalidRequest(
+            f"env: {_shown(name)} is not the name of a variable; write names only, no values.", field="env"
+        )
 
 
 ANY = r"^[^\x00]*$"

@@ -11,6 +11,10 @@ from dataclasses import asdict, field
 from typing import Any, Literal
 
 from interlock.lazy_dataclass import dataclass
+from interlock.model.task import AOF
+
+PLAN_FILES = ("plan.yaml", "plan.yml")
+"""The plan of a directory: the first of these that is there, where none is named."""
 
 PLAN_FILES = ("plan.yaml", "plan.yml")
 """The plan of a directory: the first of these that is there, where none is named."""
@@ -139,7 +143,7 @@ class PlanTask:
     timeout: float | None = None
     labels: tuple[str, ...] = ()
     limits: PlanLimits = PlanLimits()
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str | bool | int | float] = field(default_factory=dict)
     line: int = 0
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -194,7 +198,8 @@ def whole_digest(plan: Plan) -> str:
 
 def digest(task: PlanTask, *, data: bool = False) -> str:
     """A hash of what the task asks for, in hex: equal content, equal digest; where it stands does not count, nor does
-    its metadata, because of which nothing is done (with `data` it does: so it did in tasks of before).
+    its metadata, because of which nothing is done but for AOF's names (with `data` all of it does: so it did in tasks
+    of before).
 
     Values at their default are left out, so a field that a later version adds changes no digest by itself.
     """
@@ -217,6 +222,8 @@ def digest(task: PlanTask, *, data: bool = False) -> str:
         value = getattr(task, name)
         if value is not None:
             content[name] = value
+    if steering := {name: task.metadata[name] for name in AOF if name in task.metadata}:
+        content["steering"] = steering
     limits = {name: value for name, value in asdict(task.limits).items() if value is not None}
     if limits:
         content["limits"] = limits

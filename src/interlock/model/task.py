@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from types import NoneType
@@ -13,7 +13,7 @@ from interlock.errors import InvalidRequest
 from interlock.lazy_dataclass import dataclass
 from interlock.model.evidence import shown
 from interlock.model.json import Json, fields_of
-from interlock.model.names import ANY, FULL, LABEL
+from interlock.model.names import ANY, FULL, LABEL, VARIABLE, check_metadata
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -196,7 +196,14 @@ class TaskSpec(TypedDict, total=False):
     metadata: Annotated[Json | None, TaskField("Your own data; Interlock does not act on it.", "JSON")]
     env: Annotated[
         Sequence[str] | None,
-        TaskField("Variables that its programs may see.", "NAME,…", control=True, pattern=FULL, longest=100, most=100),
+        TaskField(
+            "Variables that its programs may see.",
+            "NAME,…",
+            control=True,
+            pattern=f"^{VARIABLE}$",
+            longest=100,
+            most=100,
+        ),
     ]
     timeout: Annotated[float | None, TaskField("How many seconds one run may take.", "SECONDS", control=True)]
     retries: Annotated[int | None, TaskField("How often it may fail.", "N", control=True, bounds=(0, 1000))]
@@ -222,6 +229,29 @@ def task_fields() -> dict[str, TaskField]:
         kind = kinds.get(get_origin(kind), kind)
         found[name] = described._replace(column=described.column or name, kind=kind, optional=bool(types))
     return found
+
+
+@cache
+def names_outside_metadata() -> frozenset[str]:
+    """Names that metadata must not hold, lest somebody believes that they do something there."""
+    return frozenset(("workflow", *(name for name, field in task_fields().items() if field.control)))
+
+
+def metadata_faults(metadata: object) -> Iterator[InvalidRequest]:
+    """Why `metadata` cannot be that of a task, whoever says it: `field` of each names the place."""
+    try:
+        data = check_metadata(metadata)
+    except InvalidRequest as error:
+        yield error
+        return
+    for name in sorted(names_outside_metadata() & data.keys()):
+        message = f"metadata is data and must not hold {name}: set the task's own field instead."
+        yield InvalidRequest(message, field=f"metadata.{name}")
+    for name, (_, kind) in AOF.items():
+        value = data.get(name)
+        if value is not None and (type(value) is not kind or value < 0):  # type: ignore[operator]
+            what = "true or false" if kind is bool else "a whole number of at least 0"
+            yield InvalidRequest(f"{name} must be {what}.", field=f"metadata.{name}")
 
 
 VARYING = (

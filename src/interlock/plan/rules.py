@@ -12,6 +12,7 @@ from typing import Any
 
 from interlock.lazy_dataclass import dataclass
 from interlock.model.plan import cycles
+from interlock.model.task import metadata_faults
 from interlock.plan.faults import Faults, Location, YamlDocument
 from interlock.plan.schema import nearest
 
@@ -36,6 +37,9 @@ class PlanRules:
                 if not self._has(("tasks", key), "subject", "run"):
                     self._add(("tasks", key), f'task "{key}" has no subject. Say in a line what is to be done')
             self._check_reviewer(key, task, members)
+            for fault in metadata_faults(task.get("metadata", {})):
+                place = tuple(str(fault.details["field"]).split(".", 1))
+                self._add(("tasks", key, *place), f'metadata of task "{key}": {fault.message.rstrip(".")}')
         for cycle in cycles({key: task.get("blocked_by") or () for key, task in tasks.items()}):
             shown = " -> ".join(cycle)
             place = ("tasks", cycle[-2], "blocked_by")

@@ -26,6 +26,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     StrictBool,
     StrictInt,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
 )
@@ -33,7 +34,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from interlock.lazy_dataclass import dataclass
-from interlock.model.names import LABEL, LABEL_RULE
+from interlock.model.names import LABEL, LABEL_RULE, METADATA_LIMIT, VARIABLE
 from interlock.model.plan import Isolation, Priority
 from interlock.model.task import TYPES
 from interlock.settings import PERMISSIONS
@@ -42,7 +43,6 @@ NAME = r"[a-z0-9][a-z0-9_-]{0,49}"
 """A team's or member's name (contract, Names)."""
 KEY = r"(?!TASK-)(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{0,49}"
 """A task's key. It has a letter and does not look like `TASK-...`, so it is never taken for a task's id or its end."""
-VARIABLE = r"(?!INTERLOCK_)[A-Za-z_][A-Za-z0-9_]*"
 DURATION = r"(?=.)([0-9]+(\.[0-9]+)?h)?([0-9]+(\.[0-9]+)?m)?([0-9]+(\.[0-9]+)?s)?"
 LONGEST_DURATION = 30 * 24 * 3600.0
 RESERVED = ("human", "lead")
@@ -154,6 +154,14 @@ def _agent(value: object) -> object:
     return value
 
 
+def _datum(value: object, text: ValidatorFunctionWrapHandler) -> object:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (list, dict)):
+        raise fault("must be text, a number, true or false")
+    return text(value)
+
+
 def _not_reserved(name: str) -> str:
     if name in RESERVED:
         raise fault("is reserved")
@@ -203,6 +211,9 @@ Dollars = Annotated[
     float, Field(strict=True, ge=0, le=1e9), WrapValidator(lambda value, number: value if number(value) >= 0 else None)
 ]
 """A number that stays the integer it was written as: it is part of a task's digest."""
+Datum = Annotated[str | bool | int | float, TextRule(longest=METADATA_LIMIT), WrapValidator(_datum), WithJsonSchema({
+    "anyOf": [{"type": "string", "minLength": 1, "maxLength": METADATA_LIMIT}, {"type": ["number", "boolean"]}]
+})]  # fmt: skip
 Variable = Annotated[str, TextRule(longest=200, one_line=True, pattern=VARIABLE, rule=VARIABLE_RULE)]
 Variables = Annotated[list[Variable], Field(max_length=200)]
 Label = Annotated[str, TextRule(longest=50, one_line=True, pattern=LABEL, rule=LABEL_RULE)]
@@ -289,8 +300,9 @@ class TaskSection(Section):
     """Labels that a worker must offer to be given it, such as gpu; any worker will do unless given."""
     timeout: Seconds | None = None
     """How long one attempt may take, such as 30s, 10m or 1h."""
-    metadata: Annotated[dict[Line, Line], Field(min_length=1, max_length=50)] | None = None
-    """Your own data about it, such as its id elsewhere; nothing is done because of it."""
+    metadata: Annotated[dict[Line, Datum], Field(min_length=1, max_length=50)] | None = None
+    """Your own data about it, such as its id elsewhere; nothing is done because of it, but for `reviewRequired` and
+    `delegationDepth`, by which the protocol goes."""
 
 
 class PlanFile(Section):

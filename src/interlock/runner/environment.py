@@ -25,7 +25,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from interlock.core.unit_of_work import Workspace
-from interlock.errors import InvalidRequest, StorageError
+from interlock.errors import StorageError
+from interlock.model.names import check_variables
 from interlock.processes.ancestry import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.settings import Settings
 from interlock.storage import files
@@ -61,7 +62,6 @@ _SECRET_WORD = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(PASS|PAT|PWD|AUTH)(_|$)", re.IGNORECASE
 )
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENTRY = (
     "import sys; sys.path[:0] = sys.argv.pop(1).splitlines(); sys.argv[0] = 'interlock'; "
     "from interlock.surfaces.cli import main; main()"
@@ -86,15 +86,7 @@ def allowed_environment(
     Raises:
         InvalidRequest: a name is not one of a variable, or is one of Interlock's own.
     """
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise InvalidRequest(
-                f"env: {name!r} is not the name of a variable; write names only, no values.", field="env"
-            )
-        if name.upper().startswith(OURS):
-            raise InvalidRequest(
-                f"env: {name} is Interlock's own and is never passed on; remove it from the list.", field="env"
-            )
+    check_variables(names)
     passed = {name: value for name, value in base.items() if name in ALLOWED or _is_told(name)}
     added = {name: base[name] for name in names if name in base} | dict(extra or {})
     environment = {**passed, **added}

@@ -16,7 +16,7 @@ from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.gitwork import place
 from interlock.gitwork.preflight import has_commits_of
 from interlock.model.plan import Plan, PlanLimits, PlanMember, PlannedTask, PlanTask, StagedPlan, digest, whole_digest
-from interlock.model.task import FINAL, MEASURES, Task
+from interlock.model.task import AOF, FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import ExistingTask, PlanChanges, TaskChange, compare
 from interlock.settings import Settings
@@ -215,7 +215,8 @@ def _redo(act: UnitOfWork, again: TaskChange) -> None:
 
 def _describe(act: UnitOfWork, task: Task, planned: PlanTask) -> None:
     """Bring the metadata of a task up to date that asks for the same as before, whatever has become of it."""
-    metadata, asked = {**task.metadata, **planned.metadata}, digest(planned)
+    said = {name: value for name, value in planned.metadata.items() if name not in AOF}  # Those it has already.
+    metadata, asked = {**task.metadata, **said}, digest(planned)
     if metadata != task.metadata or asked != task.plan_digest:
         columns = create.metadata_columns(act, metadata, task)
         act.rows.tasks.update(task, **columns, plan_digest=asked, updated_at=act.at)

@@ -28,6 +28,9 @@ def completed(line: str) -> list[str]:
 def test_version_and_help_are_commands(interlock: Interlock) -> None:
     assert interlock("version").out == f"interlock {__version__}\n"
     assert interlock("--json", "version").json == {"version": __version__}
+    assert interlock("--version").out == interlock("-V").out == f"interlock {__version__}\n"
+    for line in (("--json", "--version"), ("--version", "--json")):
+        assert interlock(*line).json == {"version": __version__}
     assert interlock("help", "task", "create").out.startswith("Usage: interlock task create")
     assert "Exit codes: 0 done" in interlock("help").out
     unknown = interlock("help", "task", "crate")

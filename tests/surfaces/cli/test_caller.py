@@ -16,6 +16,7 @@ def teams(interlock: Interlock, here: Path) -> Path:
     place = here / "work"
     place.mkdir()
     assert interlock("team", "create", "near", "--workdir", str(place)).code == 0
+    (here.parent / "elsewhere").mkdir()
     assert interlock("team", "create", "far", "--workdir", str(here.parent / "elsewhere")).code == 0
     return place
 

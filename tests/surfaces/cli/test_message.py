@@ -151,3 +151,8 @@ def test_a_shutdown_may_be_refused_with_a_reason(interlock: Interlock, team: str
     assert interlock("shutdown", "reject", "--as", "researcher").code == 2
     answer = interlock("shutdown", "reject", "--reason", "tests run", "--as", "researcher")
     assert "rejected" in answer.out
+
+
+def test_a_wait_of_no_number_is_refused(interlock: Interlock, team: str) -> None:
+    error = interlock("--json", "message", "wait", "--timeout", "nan").error
+    assert (error["error"], error["field"]) == ("invalid_request", "wait")

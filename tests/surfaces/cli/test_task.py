@@ -349,3 +349,11 @@ def test_a_claim_opens_its_team_once(interlock: Interlock, task: Create, monkeyp
     begun = [one for one in said if one.startswith("BEGIN")]
     assert len([one for one in said if "program IS NOT NULL" in one]) == 1, "who the caller is was asked once"
     assert len(begun) <= 6 and len(said) <= 56, "it only ever shrinks"
+
+
+def test_json_that_is_nested_too_deep_is_refused_as_such(interlock: Interlock, team: str) -> None:
+    deep = '{"a":' * 100_000
+    interlock("task", "create", "x")
+    for line in (("create", "y", "--metadata"), ("create", "y", "--limits"), ("update", "001", "--metadata")):
+        error = interlock("--json", "task", *line, deep).error
+        assert (error["error"], error["message"]) == ("invalid_request", f"{line[-1][2:]} is nested too deep.")

@@ -76,6 +76,28 @@ def test_the_member_limit_counts_the_lead(interlock: Interlock, team: str) -> No
     answer = interlock("--json", "member", "spawn", "one-too-many")
     assert answer.error["error"] == "member_limit"
     assert answer.error["setting"] == "member_limit"
+    interlock("config", "set", "member_limit", "2", "--team", team)
+    assert "The team has 3 members, the lead included, and may have 2." in interlock("member", "spawn", "more").err
+
+
+def test_a_person_is_no_member_to_be_removed(interlock: Interlock, team: str) -> None:
+    error = interlock("--json", "member", "remove", "human").error
+    assert error["error"] == "member_not_found"
+    assert error["message"].startswith("human is a person, and no member that can be removed")
+
+
+def test_a_ledger_is_not_copied_over_a_file(interlock: Interlock, team: str, tmp_path: Path) -> None:
+    file = tmp_path / "there.gz"
+    file.write_text("mine")
+    for verb in ("backup", "export"):
+        error = interlock("--json", "ledger", verb, str(file)).error
+        assert error["message"] == f"{file} already exists; name another file, or remove it."
+    assert file.read_text() == "mine" and [one.name for one in tmp_path.glob("there*")] == ["there.gz"]
+
+
+def test_a_team_does_not_work_where_there_is_no_directory(interlock: Interlock, tmp_path: Path) -> None:
+    error = interlock("--json", "team", "create", "t", "--workdir", str(tmp_path / "none")).error
+    assert error["error"] == "directory_not_found"
 
 
 def test_removing_a_member_puts_its_tasks_back_into_the_queue(interlock: Interlock, team: str) -> None:

@@ -509,3 +509,49 @@ def test_an_answer_that_comes_after_the_end_of_a_run_is_named(
     assert f"An answer about {task.id} came after the run had ended. Run it again to continue." in first.out
     again = interlock("--json", "run", "plan.yaml")
     assert (again.code, again.json["answered_since"], again.json["all_done"]) == (0, [], True)
+
+
+def test_a_plan_that_cannot_be_carried_out_is_refused_before(
+    interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_MEMBER_LIMIT", "2")
+    crowd = "members:\n  ada: {agent: shell}\n  ben: {agent: shell}\ntasks: {one: {run: 'true'}}\nteam: tiny\n"
+    (here / "plan.yaml").write_text(crowd)
+    for command in (("plan", "check"), ("run", "--dry-run"), ("run",)):
+        found = interlock(*command)
+        assert found.code == 1 and "the team would have 3 members, the lead included, and may have 2" in (
+            found.out + found.err
+        )
+    assert interlock("plan", "check").out.startswith("plan.yaml:1: ")
+    assert interlock("--json", "run").error["error"] == "member_limit"
+    (here / "plan.yaml").write_text(crowd.replace("  ben: {agent: shell}\n", ""))
+    assert interlock("run").code == 0
+    (here / "plan.yaml").write_text(crowd.replace("ada", "eve"))
+    assert "the team would have 4 members" in interlock("plan", "check").out, "whoever is there already counts"
+
+
+def test_every_fault_of_metadata_has_its_line(interlock: Interlock, here: Path) -> None:
+    (here / "plan.yaml").write_text(
+        "members: {ada: {agent: shell}}\ntasks:\n  one:\n    run: 'true'\n    env: [interlock_key]\n    metadata:\n"
+        "      env: x\n      reviewRequired: 'true'\n      delegationDepth: '1'\n      retries: 3\n      list: [1]\n"
+    )
+    said = interlock("plan", "check").out.splitlines()
+    assert [line.split(":")[1] for line in said] == ["5", "7", "8", "9", "10", "11"]
+    assert 'metadata of task "one": metadata is data and must not hold env' in said[1]
+    assert "reviewRequired must be true or false" in said[2]
+
+
+def test_a_plan_sets_what_aof_reads_and_data_of_any_kind(interlock: Interlock, here: Path) -> None:
+    text = "team: tiny\nmembers: {ada: {agent: shell}}\ntasks:\n  one:\n    run: 'true'\n    metadata: {METADATA}\n"
+    said = {"reviewRequired": True, "delegationDepth": 2, "n": 5, "share": 0.5, "name": "x"}
+    plan = here / "plan.yaml"
+    plan.write_text(text.replace("{METADATA}", json.dumps(said)))
+    assert interlock("run").code == 0
+    [task] = interlock("--json", "task", "list").json["tasks"]
+    assert task["metadata"] == said
+    assert "1 unchanged" in interlock("run", "--dry-run").out
+    updated = task["updated_at"]
+    assert interlock("run").code == 0
+    assert interlock("--json", "task", "show", "001").json["updated_at"] == updated
+    plan.write_text(text.replace("{METADATA}", json.dumps({**said, "delegationDepth": 3})))
+    assert interlock("--json", "run", "--dry-run").json["changed_started"] == ["one"]

@@ -452,6 +452,8 @@ def test_an_address_where_nobody_answers_says_so(server: Server) -> None:
         home.teams()
     with pytest.raises(errors.InvalidRequest):
         interlock.connect("http://", environment={})
+    with pytest.raises(errors.Unauthorized), interlock.connect(f"HTTP{server.url[4:]}", "ilk_wrong") as home:
+        home.teams()
     with pytest.raises(errors.Unauthorized), interlock.connect(server.url, "ilk_wrong") as home:
         home.teams()
 

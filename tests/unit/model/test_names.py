@@ -22,10 +22,18 @@ def test_a_name_is_1_to_50_lower_case_letters_digits_hyphens_and_underscores(nam
 
 @pytest.mark.parametrize("name", [None, 7, b"alpha", ["alpha"], "../../etc", "a/b", "a\x00", "alpha\n", "ａ", "²"])
 def test_what_is_no_plain_text_is_no_name(name: object) -> None:
-    with pytest.raises(InvalidTeamName, match="alphanumeric"):
+    with pytest.raises(InvalidTeamName, match="alphanumeric") as refused:
         names.check_team_name(name)
+    assert refused.value.details == {"name": str(name)}
     with pytest.raises(InvalidMemberName, match="alphanumeric"):
         names.check_member_name(name)
+
+
+def test_a_refusal_carries_the_name_as_it_is_cut_where_it_is_long() -> None:
+    for name, shown in (("A b", "A b"), ("it's", "it's"), ("x" * 10_000, "x" * 100), ("\ud800", "?")):
+        with pytest.raises(InvalidTeamName) as refused:
+            names.check_team_name(name)
+        assert refused.value.details == {"name": shown}
 
 
 @pytest.mark.parametrize("name", ["lead", "human", "interlock"])

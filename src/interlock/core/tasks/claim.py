@@ -16,6 +16,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import AGELESS, HELD, PRIORITIES, Task
 from interlock.model.team import Member
+from interlock.model.text import count
 from interlock.processes import ref
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -123,9 +124,10 @@ def refuse_more_runs(act: UnitOfWork, parallel: int) -> None:
     Raises:
         RunLimit: that many are open.
     """
-    if act.rows.runs.open_count() >= parallel:
+    if (running := act.rows.runs.open_count()) >= parallel:
         raise RunLimit(
-            f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
+            f"The team has {count(running, 'open run')}, and may have {parallel}. Wait for one to end, or raise the "
+            "setting parallel.",
             limit=parallel,
             setting="parallel",
         )

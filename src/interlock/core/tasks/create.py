@@ -15,14 +15,13 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound, TaskLimit
 from interlock.model.json import Json
-from interlock.model.names import HUMAN, check_labels, check_metadata, check_text
-from interlock.model.task import AOF, PRIORITIES, TYPES, Task, TaskSpec, task_fields
+from interlock.model.names import HUMAN, check_labels, check_metadata, check_text, check_variables
+from interlock.model.task import AOF, PRIORITIES, TYPES, Task, TaskSpec, metadata_faults, task_fields
+from interlock.model.text import count
 
 FIELDS = {field.column: field for field in task_fields().values()}
 """The fields that may be set, by their columns."""
 CONTROLS = tuple(column for column, field in FIELDS.items() if field.control)
-RESERVED = frozenset(("workflow", *(name for name, field in task_fields().items() if field.control)))
-"""Names that metadata must not hold, lest somebody believes that they do something there."""
 COMMAND_LIMIT = 10_000
 
 
@@ -57,6 +56,8 @@ def check_control(name: str, value: Any) -> Any:
         must = f"a list of at most {field.most} texts"
         fits = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
         fits, found = fits and len(value) <= (field.most or len(value)), list(value) if fits else None
+        if fits and name == "env":
+            check_variables(value)
     elif field.kind in (int, float):
         must = f"a {'whole ' if field.kind is int else ''}number from {least}{'' if most is None else f' to {most}'}"
         fits = _amount(value, least, most) and (field.kind is float or isinstance(value, int))
@@ -76,21 +77,14 @@ def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -
         InvalidRequest: it is no object, holds a control, or a value of the wrong type.
         Forbidden: it would change what AOF reads, and the actor may not.
     """
+    for fault in metadata_faults({} if metadata is None else metadata):
+        raise fault
     data = {} if metadata is None else check_metadata(metadata)
-    reserved = sorted(RESERVED & data.keys())
-    if reserved:
-        raise InvalidRequest(
-            f"metadata is data and must not hold {reserved[0]}: set the task's own field instead.",
-            field=f"metadata.{reserved[0]}",
-        )
     found: Json = {}
-    for name, (column, kind) in AOF.items():
+    for name, (column, _) in AOF.items():
         if name not in data:
             continue
         value = data.pop(name)
-        if value is not None and (type(value) is not kind or value < 0):  # type: ignore[operator]
-            what = "true or false" if kind is bool else "a whole number of at least 0"
-            raise InvalidRequest(f"{name} must be {what}.", field=f"metadata.{name}")
         if value != (getattr(task, column) if task is not None else None) and not act.commands:
             raise Forbidden(
                 f"{name} is set by plans, people and the protocol. Leave it out and ask the lead.",
@@ -133,7 +127,7 @@ def create(
     names = task_fields()
     fields: Json = {names[name].column if name in names else name: value for name, value in given.items()}
     assignee, parent_id = fields.pop("assignee", None), fields.pop("parent_id", None)
-    blocked_by = fields.pop("blocked_by", ())
+    blocked_by = fields.pop("blocked_by", None) or ()
     fields = {name: field.default for name, field in FIELDS.items() if not field.fixed} | fields
     fields = check_fields(act, subject=subject, **fields)
     allow_controls(act, [name for name in CONTROLS if fields[name] is not None])
@@ -142,8 +136,8 @@ def create(
     day = act.at[:10]
     number, open_tasks = act.rows.team.number_task(day)
     if open_tasks > limit:
-        message = f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, or raise the setting "
-        raise TaskLimit(message + "task_limit.", limit=limit, setting="task_limit")
+        message = f"The team has {count(open_tasks - 1, 'open task')}, and may have {limit}. Finish, cancel or delete "
+        raise TaskLimit(message + "some, or raise the setting task_limit.", limit=limit, setting="task_limit")
     open_blockers = sum(1 for blocker in blockers if blocker.state != "done")
     task = Task(
         n=0,

@@ -64,6 +64,8 @@ def write(path: str, head: Head, connection: SqlConnection, tables: tuple[str, .
                     file.write(line)
             file.write(_line({"rows": count, "sha256": digest.hexdigest()}))
         os.link(temporary, path)
+    except FileExistsError as error:
+        raise StorageError(f"{path} already exists; name another file, or remove it.", path=path) from error
     except OSError as error:
         raise StorageError(f"The ledger could not be copied to {path}: {error}.", path=path) from error
     finally:

@@ -69,6 +69,8 @@ def task_values(given: Mapping[str, Any]) -> Json:
                 found[name] = json.loads(value)
             except ValueError as error:
                 raise InvalidRequest(f"{name} is not JSON: {error}.", field=name) from None
+            except RecursionError:
+                raise InvalidRequest(f"{name} is nested too deep.", field=name) from None
             if not isinstance(found[name], dict):
                 raise InvalidRequest(f"{name} must be a JSON object.", field=name)
     return found

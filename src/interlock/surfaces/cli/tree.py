@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from interlock.surfaces.cli.command import Branch
+from interlock.surfaces.cli.command import Branch, as_json
 from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -242,7 +242,19 @@ Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 nothing there (with --
 """
 
 
+VERSION = "interlock.version"
+"""In the notes of a line: whether the version is asked for."""
+
+
 class Root(Branch):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        if ctx.meta.get(VERSION):  # Asked for here, once it is known whether as JSON.
+            as_document = ctx.obj is not None and ctx.obj.json
+            click.echo(as_json({"version": __version__}) if as_document else f"interlock {__version__}")
+            ctx.exit()
+        return rest
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{FIRST_STEPS}")
 
@@ -267,7 +279,10 @@ def _root() -> Root:
             if name not in top:
                 top[name] = ("", BRANCHES[name][0]) if name in BRANCHES else (where, line)
                 titles.setdefault(title, []).append(name)
-    version = click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+    version = click.option(
+        "-V", "--version", is_flag=True, expose_value=False, help="Show the version and exit.",
+        callback=lambda ctx, param, value: ctx.meta.update({VERSION: value}),
+    )  # fmt: skip
     return version(Root("interlock", top, titles, help=ABOUT))
 
 
