@@ -11,7 +11,7 @@ import pytest
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import ManualClock
-from interlock.errors import Forbidden, InvalidRequest, RecipientNotFound, RequestNotFound
+from interlock.errors import Forbidden, InvalidRequest, MemberNotFound, RequestNotFound
 from interlock.model.message import Message
 
 
@@ -162,9 +162,16 @@ def test_a_request_sent_as_a_message_can_be_answered(team: Team) -> None:
 def test_who_may_ask_whom(team: Team) -> None:
     with pytest.raises(Forbidden, match="lead"):
         team.request_shutdown("bob", by="ada")
-    with pytest.raises(RecipientNotFound):
+    with pytest.raises(MemberNotFound):
         team.request_shutdown("eve", by="lead")
     assert team.request_shutdown("bob").asked_by == "human"
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_stopping_a_member_that_nobody_is_says_so(home: Home, team: Team, now: bool) -> None:
+    with pytest.raises(MemberNotFound) as refused:
+        home.stop(team.name, member="bobb", now=now)
+    assert refused.value.details["suggestion"] == "bob" and not team.shutdown_requests()
 
 
 def test_only_who_was_asked_answers_and_says_which_if_there_are_several(team: Team) -> None:

@@ -160,7 +160,12 @@ class Mailing(TeamBase):
     def request_shutdown(
         self, member: str | None = None, *, reason: str | None = None, by: str | None = None
     ) -> model.question.StopRequest:
-        """Ask a member to stop, or announce the caller's own shutdown."""
+        """Ask a member to stop, or announce the caller's own shutdown.
+
+        Raises:
+            MemberNotFound: nobody of that name.
+            Forbidden: a plain member asks another to stop.
+        """
         with self._act(by) as act:
             return core.shutdown.request(act, member, reason=reason)
 

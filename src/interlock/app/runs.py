@@ -267,6 +267,10 @@ class RunVerbs(TeamsOfHome):
 
         A member that was stopped gets no work until it is resumed. A server works for other teams, too: for it the
         team is paused instead.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+            MemberNotFound: there is no such member.
         """
         self.need_person("stop a team or a member")
         workspace = self.workspace(team)

@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.core.mailbox import recipient, send, sent_before
 from interlock.core.teams import set_aside
-from interlock.core.unit_of_work import UnitOfWork
+from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import Forbidden, RequestNotFound
 from interlock.model.message import Message
 from interlock.model.names import LEAD, SYSTEM, check_text
@@ -25,13 +25,16 @@ def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = 
     announcement reaches whoever it concerns and was not asked yet.
 
     Raises:
-        RecipientNotFound: nobody of that name.
+        MemberNotFound: nobody of that name.
         Forbidden: a plain member asks another to stop.
     """
     if reason is not None:
         check_text(reason, "reason", limit=REASON_LIMIT)
     expire(act)
-    subject = act.name if member is None else recipient(act, member)[0]
+    found = None if member is None else act.rows.team.address(member)
+    if found is None and member is not None:
+        raise unknown_member(act.rows, member)
+    subject = act.name if found is None else found[0]
     if subject != act.name and not act.leads:
         raise Forbidden("Only the lead or a human may ask another member to shut down.", member=subject)
     asked = [subject] if subject != act.name else _concerned(act)
