@@ -30,8 +30,7 @@ REPLIED = documented(responses.ReplyResult)
 @router.get("/projects", responses=documented(responses.ProjectList))
 def projects(context: Reader) -> Response:
     """All projects."""
-    own = context.principal.team
-    return answer({"projects": [project for project in context.home.projects() if own in (None, project.id)]})
+    return answer(context.warned({"projects": context.home.projects(within=context.principal.team)}))
 
 
 @router.post("/projects", status_code=201, responses=documented(responses.Project, 201))
@@ -58,7 +57,7 @@ def chat(context: Operator, project: TeamName, said: requests.ChatMessage) -> Re
 def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
     """One page of groups, the latest first."""
     found, total = context.home.task_groups(context.project(project), offset=offset, limit=limit)
-    return answer({"task_groups": found, "total_count": total})
+    return answer(context.warned({"task_groups": found, "total_count": total}))
 
 
 @router.get("/projects/{project}/task-groups/{group}/tasks", responses=GROUP_TASKS)
@@ -66,21 +65,21 @@ def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0,
 def group_tasks(context: Reader, group: str, project: TeamName | None = None) -> Response:
     """The tasks of a group, in order."""
     found = context.home.group_tasks(group, project=context.project(project))
-    return answer({"task_group_id": group, "tasks": [front_door_task(task) for task in found]})
+    return answer(context.warned({"task_group_id": group, "tasks": [front_door_task(task) for task in found]}))
 
 
 @router.get("/projects/{project}/tasks/{id}", responses=ONE)
 @router.get("/tasks/{id}", responses=ONE)
 def task(context: Reader, id: str, project: TeamName | None = None) -> Response:
-    """One task; without a project its id must be the only one of that name in the home."""
-    return answer(front_door_task(_team(context, project, id).task(id)))
+    """One task; without a project its id, or the last digits of it, must be the only one like it in the home."""
+    return answer(context.warned(front_door_task(_team(context, project, id).task(id))))
 
 
 @router.get("/projects/{project}/tasks/{id}/artifacts", responses=ARTIFACTS)
 @router.get("/tasks/{id}/artifacts", responses=ARTIFACTS)
 def artifacts(context: Reader, id: str, project: TeamName | None = None) -> Response:
     """What the runs of a task made that is in no commit, and where it is kept."""
-    return answer({"artifacts": _team(context, project, id).artifacts(id)})
+    return answer(context.warned({"artifacts": _team(context, project, id).artifacts(id)}))
 
 
 @router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
@@ -88,13 +87,13 @@ def artifacts(context: Reader, id: str, project: TeamName | None = None) -> Resp
 @slow
 def reply(context: Operator, id: str, said: requests.Reply, project: TeamName | None = None) -> Response:
     """Answer the open question of a task."""
-    team = _team(context, project, id)
+    team = _team(context, project, id, every=True)
     before = team.task(id)
     after = team.reply(id, said.reply, question=said.question_id)
     done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
     return answer({**done, "warnings": after.warnings} if after.warnings else done)
 
 
-def _team(context: RequestContext, project: str | None, id: str) -> Team:
-    """Return the team that has the task, acting as the caller."""
-    return context.team(context.home.locate(id, project=context.project(project)).name)
+def _team(context: RequestContext, project: str | None, id: str, *, every: bool = False) -> Team:
+    """Return the team that has the task, acting as the caller; with `every`, only where all teams could be asked."""
+    return context.team(context.home.locate(id, project=context.project(project), every=every).name)

@@ -55,6 +55,12 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="allow", defer_build=True)
 
 
+class WarningDocument(Document):
+    """An answer over several teams; `warnings` says which could not be read."""
+
+    warnings: list[str] = []
+
+
 class OpenDocument(Document):
     """An answer of which these fields are promised; it has more."""
 
@@ -177,15 +183,15 @@ ConversationDocument = _of("ConversationDocument", conversation=_many(Conversati
 EventList = _of("EventList", events=_many(EventDocument), next=int)
 SessionResults = _of("SessionResults", results=list[Json])
 Project = _shown("Project", group.Project, group.Project.__slots__)
-ProjectList = _of("ProjectList", projects=_many(Project))
+ProjectList = _of("ProjectList", WarningDocument, projects=_many(Project))
 ChatResult = _shown("ChatResult", group.ChatResult, group.CHAT)
 TaskGroup = _shown("TaskGroup", group.Group, group.SHOWN)
-TaskGroupPage = _of("TaskGroupPage", task_groups=_many(TaskGroup), total_count=int)
-GroupTasks = _of("GroupTasks", task_group_id=str, tasks=_many(FrontDoorTask))
-ArtifactList = _of("ArtifactList", artifacts=_many(Artifact))
+TaskGroupPage = _of("TaskGroupPage", WarningDocument, task_groups=_many(TaskGroup), total_count=int)
+GroupTasks = _of("GroupTasks", WarningDocument, task_group_id=str, tasks=_many(FrontDoorTask))
+ArtifactList = _of("ArtifactList", WarningDocument, artifacts=_many(Artifact))
 Diff = _shown("Diff", views.TaskDiff, views.TaskDiff.__slots__, raw=str | None)
 MergeResult = _shown("MergeResult", views.MergeResult, views.MergeResult.__slots__, tasks=list[Json])
-WorkflowList = _of("WorkflowList", workflows=_many(WorkflowDocument))
+WorkflowList = _of("WorkflowList", WarningDocument, workflows=_many(WorkflowDocument))
 CheckpointList = _of("CheckpointList", checkpoints=list[Json])
 PreferenceList = _of("PreferenceList", preferences=_many(PreferenceDocument))
 QueueEntry = _of("QueueEntry", position=int, task_id=str, skill=str, priority=str)

@@ -5,7 +5,8 @@ A run is known by its id, which is unique in practice; `team` says where to look
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -20,14 +21,16 @@ from interlock.surfaces.http.types import TeamName
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
 
+T = TypeVar("T")
+
 ONE = documented(responses.WorkflowDocument)
 
 
 @router.get("", responses=documented(responses.WorkflowList))
 def workflows(context: Reader, team: TeamName | None = None) -> Response:
     """The runs of workflows, the newest of each team first."""
-    found = [{**run, "team": one.name} for one in _teams(context, team) for run in one.workflow_runs()]
-    return answer({"workflows": found})
+    found = [{**run, "team": name} for name, runs in _asking(context, team, Team.workflow_runs) for run in runs]
+    return answer(context.warned({"workflows": found}))
 
 
 @router.post("", status_code=201, responses=documented(responses.WorkflowDocument, 201))
@@ -55,7 +58,7 @@ def enqueue(context: Operator, new: requests.NewQueueEntry) -> Response:
 def show(context: Reader, id: str, team: TeamName | None = None) -> Response:
     """One run."""
     found, run = _find(context, id, team)
-    return answer({**run, "team": found.name})
+    return answer(context.warned({**run, "team": found.name}))
 
 
 @router.get("/{id}/decisions", responses=documented(OpenDocument))
@@ -139,8 +142,11 @@ def forget(target: ActingOnRun, preference: str) -> Response:
     return answer(team.forget_preference(preference, run=run))
 
 
-def _teams(context: RequestContext, team: str | None) -> list[Team]:
-    return [context.team(name) for name in ([team] if team is not None else context.teams())]
+def _asking(context: RequestContext, team: str | None, ask: Callable[[Team], T]) -> Iterator[tuple[str, T]]:
+    """What that team answers, or each that the caller may see and that can be read."""
+    if team is not None:
+        return iter([(team, ask(context.team(team)))])
+    return context.home.readable(context.teams(), lambda name: ask(context.team(name)))
 
 
 def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, Json]:
@@ -149,14 +155,17 @@ def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, Jso
     Raises:
         WorkflowNotFound: none has it. AmbiguousId: several have.
     """
-    found = []
-    for one in _teams(context, team):
+
+    def run_of(one: Team) -> tuple[Team, Json] | None:
         try:
-            found.append((one, one.workflow_run(id)))
+            return one, one.workflow_run(id)
         except WorkflowNotFound:
-            continue
+            return None
+
+    found = [has_it for _, has_it in _asking(context, team, run_of) if has_it is not None]
     if not found:
-        raise WorkflowNotFound(f"No team has a run {id[:80]!r}. GET /api/workflows lists all.", workflow_id=id)
+        told = f"No team has a run {id[:80]!r}. GET /api/workflows lists all."
+        raise WorkflowNotFound(" ".join([told, *context.warned({}).get("warnings", ())]), workflow_id=id)
     if len(found) > 1:
         raise AmbiguousId(
             f"{id[:80]} is in several teams; name one with ?team=.",
