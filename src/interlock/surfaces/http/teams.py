@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Body
 from starlette.responses import Response
 
 from interlock.clock import iso, seconds
@@ -14,6 +16,8 @@ from interlock.surfaces.http.types import Limit, Moment, TeamName
 from interlock.surfaces.http.verbs import VerbRoute, add
 
 router = APIRouter(prefix="/api/teams", tags=["teams"])
+Pausing = Annotated[requests.PauseRequest, Body(default_factory=requests.PauseRequest)]
+Resuming = Annotated[requests.ResumeRequest, Body(default_factory=requests.ResumeRequest)]
 TEAM = documented(responses.TeamDocument)
 
 
@@ -57,7 +61,7 @@ def report(context: Reader, team: TeamName, since: Moment | None = None, limit: 
 
 
 @router.post("/{team}/pause", responses=TEAM)
-def pause(context: Operator, team: TeamName, how: requests.PauseRequest) -> Response:
+def pause(context: Operator, team: TeamName, how: Pausing) -> Response:
     """Let runners start nothing new, in the team or of one member."""
     found = context.acting(team, how.by)
     found.pause(how.member, reason=how.reason)
@@ -65,7 +69,7 @@ def pause(context: Operator, team: TeamName, how: requests.PauseRequest) -> Resp
 
 
 @router.post("/{team}/resume", responses=TEAM)
-def resume(context: Operator, team: TeamName, how: requests.ResumeRequest) -> Response:
+def resume(context: Operator, team: TeamName, how: Resuming) -> Response:
     """Continue after a pause."""
     found = context.acting(team, how.by)
     found.resume(how.member)

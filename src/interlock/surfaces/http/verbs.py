@@ -17,7 +17,7 @@ from interlock.app.team import Team
 from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.surfaces.http.request_context import Reader, RequestContext, slow
-from interlock.surfaces.http.requests import MemberRequest
+from interlock.surfaces.http.requests import MemberRequest, body_of
 from interlock.surfaces.http.responses import Document, answer, documented
 from interlock.surfaces.http.types import Body, Full, MessageType, Saying, TeamName, Text
 
@@ -59,7 +59,7 @@ def add(router: APIRouter, tag: str, routes: Iterable[VerbRoute]) -> None:
         request = route.request or (request_of(getattr(Team, verb), len(places)) if route.access else None)
         made = _endpoint(verb, places, route)
         kinds = {"context": route.access or Reader, "team": TeamName, **dict.fromkeys(places, str)}
-        kinds |= {"given": request} if request is not None else {}
+        kinds |= {"given": body_of(request)} if request is not None else {}
         # FastAPI reads here what a request holds, and each verb has its own.
         parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in kinds.items()]
         made.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from interlock.app.team import Team
@@ -22,6 +22,8 @@ from interlock.surfaces.http.types import TeamName
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
 
 T = TypeVar("T")
+
+Adjusting = Annotated[requests.WorkflowAdjustment, Body(default_factory=requests.WorkflowAdjustment)]
 
 ONE = documented(responses.WorkflowDocument)
 
@@ -107,7 +109,7 @@ def cancel(target: ActingOnRun) -> Response:
 
 
 @router.post("/{id}/adjust", responses=documented(responses.AdjustmentResult))
-def adjust(target: ActingOnRun, words: requests.WorkflowAdjustment) -> Response:
+def adjust(target: ActingOnRun, words: Adjusting) -> Response:
     """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
     is in force."""
     team, run = target
