@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -327,6 +327,28 @@ def whole_number(value: Any, field: str) -> Any:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise InvalidRequest(f"{field} must be a whole number from 0 on, not {value!r}.", field=field)
     return value
+
+
+def place_after(names: Sequence[Any], after: Any) -> int:
+    """Where in a list of these names to go on after the one that was shown last; at its beginning without one.
+
+    Raises:
+        InvalidRequest: it is none of them.
+    """
+    if after is None:
+        return 0
+    if after not in names:
+        raise unknown_place(after)
+    return names.index(after) + 1
+
+
+def unknown_place(after: Any) -> InvalidRequest:
+    """Why a list cannot go on there."""
+    return InvalidRequest(
+        f"{str(after)[:80]!r} is not in this list, or not any more. `after` is what an earlier answer gave as `next`; "
+        "without it the list begins again.",
+        field="after",
+    )
 
 
 def free_name(base: str, taken: Collection[str]) -> str:

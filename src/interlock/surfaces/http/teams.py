@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Body
@@ -10,8 +11,9 @@ from starlette.responses import Response
 from interlock.clock import iso, seconds
 from interlock.errors import InvalidRequest
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import Paged
 from interlock.surfaces.http.request_context import Admin, Operator, Reader, Worker, slow
-from interlock.surfaces.http.responses import OpenDocument, answer, documented
+from interlock.surfaces.http.responses import OpenDocument, OpenList, answer, documented
 from interlock.surfaces.http.types import Limit, Moment, TeamName
 from interlock.surfaces.http.verbs import VerbRoute, add
 
@@ -22,9 +24,9 @@ TEAM = documented(responses.TeamDocument)
 
 
 @router.get("", responses=documented(responses.TeamNames))
-def teams(context: Reader) -> Response:
-    """The names of all teams."""
-    return answer({"teams": context.teams()})
+def teams(context: Reader, page: Paged) -> Response:
+    """The names of all teams, in order."""
+    return answer(page.of("teams", context.teams(), str))
 
 
 @router.post("", status_code=201, responses=documented(responses.TeamDocument, 201))
@@ -89,9 +91,9 @@ add(one, "teams", (
     VerbRoute("/merge", responses.MergeResult, Operator, request=requests.MergeRequest, slow=True),
 ))  # fmt: skip
 add(one, "members", (
-    VerbRoute("/members", responses.MemberList, under="members"),
+    VerbRoute("/members", responses.MemberList, under="members", named=attrgetter("name")),
     VerbRoute("/members", responses.MemberDocument, Admin, "spawn", request=requests.NewMember, status=201),
-    VerbRoute("/shutdown", OpenDocument, verb="shutdown_requests", under="shutdown_requests"),
+    VerbRoute("/shutdown", OpenList, verb="shutdown_requests", under="shutdown_requests", named=attrgetter("id")),
     VerbRoute("/shutdown", OpenDocument, Worker, "request_shutdown", status=201),
     VerbRoute("/shutdown/answer", OpenDocument, Worker, "answer_shutdown", request=requests.ShutdownAnswer),
 ))  # fmt: skip

@@ -6,6 +6,7 @@ A run is known by its id, which is unique in practice; `team` says where to look
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Body, Depends
@@ -15,8 +16,9 @@ from interlock.app.team import Team
 from interlock.errors import AmbiguousId, InvalidRequest, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import Paged
 from interlock.surfaces.http.request_context import Operator, Reader, RequestContext, slow
-from interlock.surfaces.http.responses import OpenDocument, answer, documented
+from interlock.surfaces.http.responses import OpenList, answer, documented
 from interlock.surfaces.http.types import TeamName
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
@@ -29,10 +31,10 @@ ONE = documented(responses.WorkflowDocument)
 
 
 @router.get("", responses=documented(responses.WorkflowList))
-def workflows(context: Reader, team: TeamName | None = None) -> Response:
+def workflows(context: Reader, page: Paged, team: TeamName | None = None) -> Response:
     """The runs of workflows, the newest of each team first."""
     found = [{**run, "team": name} for name, runs in _asking(context, team, Team.workflow_runs) for run in runs]
-    return answer(context.warned({"workflows": found}))
+    return answer(context.warned(page.of("workflows", found, lambda run: f"{run['team']}/{run['workflow_id']}")))
 
 
 @router.post("", status_code=201, responses=documented(responses.WorkflowDocument, 201))
@@ -45,9 +47,9 @@ def start(context: Operator, new: requests.NewWorkflow) -> Response:
 
 
 @router.get("/queue", responses=documented(responses.QueueList))
-def queue(context: Reader, team: TeamName) -> Response:
+def queue(context: Reader, page: Paged, team: TeamName) -> Response:
     """What waits for its turn in a team, in the order in which it will start."""
-    return answer({"queue": context.team(team).workflow_queue()})
+    return answer(page.of("queue", context.team(team).workflow_queue(), itemgetter("task_id")))
 
 
 @router.post("/queue", status_code=201, responses=documented(responses.QueueEntry, 201))
@@ -63,26 +65,26 @@ def show(context: Reader, id: str, team: TeamName | None = None) -> Response:
     return answer(context.warned({**run, "team": found.name}))
 
 
-@router.get("/{id}/decisions", responses=documented(OpenDocument))
-def decisions(context: Reader, id: str, team: TeamName | None = None) -> Response:
+@router.get("/{id}/decisions", responses=documented(OpenList))
+def decisions(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """Every decision of a run, whole and in order."""
     found, run = _find(context, id, team)
-    return answer({"decisions": found.workflow_decisions(str(run["workflow_id"]))})
+    return answer(page.of("decisions", found.workflow_decisions(str(run["workflow_id"]))))
 
 
 @router.get("/{id}/checkpoints", responses=documented(responses.CheckpointList))
-def checkpoints(context: Reader, id: str, team: TeamName | None = None) -> Response:
+def checkpoints(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """What a run can be rolled back to, the newest first."""
     found, run = _find(context, id, team)
-    return answer({"checkpoints": found.workflow_checkpoints(str(run["workflow_id"]))})
+    return answer(page.of("checkpoints", found.workflow_checkpoints(str(run["workflow_id"])), itemgetter("id")))
 
 
 @router.get("/{id}/feedback", responses=documented(responses.PreferenceList))
 @slow
-def preferences(context: Reader, id: str, team: TeamName | None = None) -> Response:
+def preferences(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """What was learned of people in the project of a run, and is in force."""
     found, run = _find(context, id, team)
-    return answer({"preferences": found.learned_preferences(str(run["workflow_id"]))})
+    return answer(page.of("preferences", found.learned_preferences(str(run["workflow_id"])), itemgetter("id")))
 
 
 def _acting_on_run(context: Operator, id: str, team: TeamName | None = None) -> tuple[Team, str]:
