@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from interlock.errors import (
     GroupNotFound,
     InvalidRequest,
     InvalidTeamName,
+    LedgerUnusable,
     ProjectNotFound,
     SessionInOtherProject,
     TaskLimit,
@@ -169,6 +171,48 @@ def test_a_session_belongs_to_one_project(home: Home, shop: str) -> None:
         home.locate("TASK-2001-01-01-001")
     with pytest.raises(GroupNotFound):
         home.group_tasks("s2")
+
+
+def test_a_task_is_located_by_the_end_of_its_id_where_one_team_has_it(home: Home, shop: str) -> None:
+    home.create_project("barn")
+    ids = [home.chat(shop, f"n {number}").task_id for number in range(11)]
+    home.chat("barn", "go")
+    assert home.locate("2").name == home.locate("002").name == home.locate(ids[1][5:]).name == shop
+    with pytest.raises(AmbiguousId, match="several projects: barn, shop") as refused:
+        home.locate("001")
+    assert refused.value.details["candidates"] == [f"barn/{ids[0]}", f"shop/{ids[0]}"]
+    with pytest.raises(TaskNotFound):
+        home.locate("012")
+
+
+def test_a_damaged_ledger_hides_no_other_and_is_told_of_once(home: Home, shop: str) -> None:
+    home.create_project("barn")
+    task = home.chat(shop, "go", session_id="s1").task_id
+    home.close()
+    Path(home.path, "teams", "barn", "ledger.db").write_bytes(b"no database" * 100)
+    looks: tuple[Callable[[], object], ...] = (
+        home.projects, home.task_groups, lambda: home.group_tasks("s1"), lambda: home.locate(task),
+        lambda: home.locate("001"),
+    )  # fmt: skip
+    for look in looks:
+        look()
+        (told,) = home.warnings()
+        assert "'barn' is left out" in told and "damaged" in told and "interlock doctor" in told
+        assert home.warnings() == []
+    assert [one.id for one in home.projects()] == [shop] and home.warnings(shop) == []
+    assert len(home.warnings("barn")) == 1
+    assert [one.id for one in home.projects(within=shop)] == [shop] and home.warnings() == []
+    with pytest.raises(TaskNotFound, match="'barn' is left out"):
+        home.locate("TASK-2001-01-01-001")
+    with pytest.raises(GroupNotFound, match="'barn' is left out"):
+        home.group_tasks("s2")
+    named: tuple[Callable[[], object], ...] = (
+        lambda: home.task_groups("barn"), lambda: home.chat("barn", "go"), lambda: home.locate(task, every=True),
+        lambda: home.chat(shop, "go", session_id="new"),
+    )  # fmt: skip
+    for call in named:
+        with pytest.raises(LedgerUnusable):
+            call()
 
 
 def test_the_counts_follow_the_tasks_and_lists_page(home: Home, shop: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from interlock import app, model
 from interlock.clock import Clock, iso
@@ -19,6 +21,7 @@ from interlock.errors import (
     InvalidTeamName,
     LedgerUnusable,
     MemberNotFound,
+    StorageError,
     TeamNotFound,
 )
 from interlock.model.names import NAME_LIMIT, SYSTEM, check_team_name
@@ -29,6 +32,11 @@ from interlock.processes.ref import current
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
 from interlock.wakeup.notifier import Notifier
+
+T = TypeVar("T")
+
+LEFT_OUT: ContextVar[Mapping[tuple[str, str], str]] = ContextVar("left_out", default=MappingProxyType({}))
+"""Why teams, each known by its home and name, were left out of what this call, and no other one, has asked for."""
 
 PROCESSLESS = ("cli", "http", "mcp-http", "page")
 """Faces whose process is not the one that acts."""
@@ -99,6 +107,34 @@ class HomeBase:
             with known.ledger.snapshot() as rows:
                 self._check_name(known, rows.start.team)
         return known
+
+    def readable(
+        self, names: Iterable[str], ask: Callable[[str], T], *, every: bool = False
+    ) -> Iterator[tuple[str, T]]:
+        """Each of these teams with what `ask` answers of it, without those deleted meanwhile. One that cannot be read
+        is left out and told of by `Home.warnings`: no team hides the others.
+
+        Raises:
+            LedgerUnusable, StorageError: with `every`, one cannot be read.
+        """
+        for name in names:
+            try:
+                found = ask(name)
+            except TeamNotFound:
+                continue
+            except (InvalidTeamName, LedgerUnusable, StorageError) as error:
+                if every or getattr(error, "away", False):  # What is away, is so for all of them, and may come back.
+                    raise
+                LEFT_OUT.set({**LEFT_OUT.get(), (self.path, name): f"Team {name!r} is left out. {error.message}"})
+                continue
+            yield name, found
+
+    def _left_out(self, team: str | None = None) -> list[str]:
+        """Why teams, or that one, were left out since this was asked last."""
+        every = LEFT_OUT.get()
+        told = {key: text for key, text in every.items() if key[0] == self.path and team in (None, key[1])}
+        LEFT_OUT.set({key: text for key, text in every.items() if key not in told})
+        return list(told.values())
 
     def _check_name(self, known: Workspace, own: str) -> None:
         """Refuse a ledger that calls itself otherwise than its directory."""
@@ -291,6 +327,28 @@ def whole_number(value: Any, field: str) -> Any:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise InvalidRequest(f"{field} must be a whole number from 0 on, not {value!r}.", field=field)
     return value
+
+
+def place_after(names: Sequence[Any], after: Any) -> int:
+    """Where in a list of these names to go on after the one that was shown last; at its beginning without one.
+
+    Raises:
+        InvalidRequest: it is none of them.
+    """
+    if after is None:
+        return 0
+    if after not in names:
+        raise unknown_place(after)
+    return names.index(after) + 1
+
+
+def unknown_place(after: Any) -> InvalidRequest:
+    """Why a list cannot go on there."""
+    return InvalidRequest(
+        f"{str(after)[:80]!r} is not in this list, or not any more. `after` is what an earlier answer gave as `next`; "
+        "without it the list begins again.",
+        field="after",
+    )
 
 
 def free_name(base: str, taken: Collection[str]) -> str:

@@ -50,8 +50,9 @@ class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
         self._workspaces.clear()
 
     def warnings(self, team: str | None = None) -> list[str]:
-        """What verbs that only read met since the last call, in one team or in all: `mirror_pending`, say."""
-        found: dict[str, None] = {}
+        """What verbs that only read met since the last call, in one team or in all: `mirror_pending`, or, in a
+        sentence, that a team could not be read and is left out, which is told in the thread that met it."""
+        found: dict[str, None] = dict.fromkeys(self._left_out(team))
         for workspace in [one for name, one in list(self._workspaces.items()) if team in (None, name)]:
             unsaid, workspace.unsaid = workspace.unsaid, {}
             found |= unsaid

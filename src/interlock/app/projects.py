@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
+from typing import TypeVar
 
 from interlock import app, core, mirror, model
 from interlock.app.base import whole_number
@@ -32,6 +33,8 @@ from interlock.model.task import FINAL, FRONT_DOOR, TYPES, Task
 from interlock.storage.files import locked_file
 from interlock.storage.ledger import Rows
 
+T = TypeVar("T")
+
 PAGE_LIMIT = 1000
 PROMPT_CHARS = 200
 """How much of a message stands in lists."""
@@ -54,13 +57,10 @@ class _Rehearsed(Exception):
 class ProjectVerbs(TeamsOfHome):
     """What looks at all teams at once, and chat."""
 
-    def projects(self) -> list[model.group.Project]:
-        """All projects, by name."""
-        found = []
-        for name in self.teams():
-            with suppress(TeamNotFound):  # Deleted while we looked.
-                found.append(_as_project(self.team(name)))
-        return found
+    def projects(self, *, within: str | None = None) -> list[model.group.Project]:
+        """All projects, by name; of `within` alone for a caller that may see no other."""
+        found = self.readable(self.teams(within=within), lambda name: _as_project(self.team(name)))
+        return [project for _, project in found]
 
     def create_project(self, id: str, workdir: str | None = None) -> model.group.Project:
         """Create a project, and its team.
@@ -134,33 +134,43 @@ class ProjectVerbs(TeamsOfHome):
         """
         whole_number(offset, "offset")
         limit = min(whole_number(limit, "limit"), PAGE_LIMIT)
-        names = self.teams() if project is None else [self._project(project).name]
-        alone = len(names) == 1
+        start = 0 if project is None else offset
+
+        def page(rows: Rows) -> tuple[int, list[model.group.Group]]:
+            return rows.groups.count(), rows.groups.page(start, offset + limit - start)
+
         pages, total = [], 0
-        for name, rows in self._looking(names):
-            total += rows.groups.count()
-            some = rows.groups.page(offset, limit) if alone else rows.groups.page(0, offset + limit)
+        for name, (count, some) in self._asking(project, page):
+            total += count
             pages.append([replace(group, project_id=name) for group in some])
         found = sorted(chain.from_iterable(pages), key=lambda group: group.updated_at, reverse=True)
-        return found[0 if alone else offset :][:limit], total
+        return found[offset - start :][:limit], total
 
     def group_tasks(self, group: str, *, project: str | None = None) -> list[Task]:
         """The tasks of a chat session, oldest first. Raises GroupNotFound, AmbiguousId."""
-        holders: list[str] = []
-        tasks: list[Task] = []
-        for name, rows in self._looking(self.teams() if project is None else [self._project(project).name]):
-            if rows.groups.get(group) is not None:
-                holders.append(name)
-                known = (rows.tasks.get(id) for id in rows.groups.tasks(group))
-                tasks = mirror.task_view.complete(rows, [task for task in known if task is not None])
-        if not holders:
-            raise GroupNotFound(f"There is no task group {group!r}. A chat message begins one.", group=group)
-        if len(holders) > 1:
-            raise _ambiguous(group, holders)
-        return tasks
 
-    def locate(self, task: str, *, project: str | None = None) -> Team:
-        """The team that has the task of that id. Raises TaskNotFound, and AmbiguousId where several have."""
+        def tasks_in(rows: Rows) -> list[Task] | None:
+            if rows.groups.get(group) is None:
+                return None
+            known = (rows.tasks.get(id) for id in rows.groups.tasks(group))
+            return mirror.task_view.complete(rows, [task for task in known if task is not None])
+
+        found = [(name, tasks) for name, tasks in self._asking(project, tasks_in) if tasks is not None]
+        if not found:
+            told = f"There is no task group {group!r}. A chat message begins one."
+            raise GroupNotFound(" ".join([told, *self._left_out()]), group=group)
+        if len(found) > 1:
+            raise _ambiguous(group, [f"{name}/{group}" for name, _ in found])
+        return found[0][1]
+
+    def locate(self, task: str, *, project: str | None = None, every: bool = False) -> Team:
+        """The team that has the task of that id, or whose id alone ends in that suffix.
+
+        Raises:
+            TaskNotFound: none has.
+            AmbiguousId: several have, or one has several.
+            LedgerUnusable, StorageError: with `every`, one that might have it cannot be read.
+        """
         if project is not None:
             team = self._project(project)
             team.task(task)
@@ -170,15 +180,26 @@ class ProjectVerbs(TeamsOfHome):
         # Ledgers that have rested since before that day have no such task, unless the clock was ahead when it was made.
         awake = [one for one in teams if day is None or self._catalog.changed_since(one, f"{day[1]}T00:00:00.000Z")]
         resting = [one for one in teams if one not in awake]
-        holders = self._holding(task, awake) or self._holding(task, resting)
-        if not holders:
-            raise TaskNotFound(f"No project has a task {task!r}.", task_id=task)
-        if len(holders) > 1:
-            raise _ambiguous(task, holders)
-        return self.team(holders[0])
+        found = self._holding(task, awake, every) or self._holding(task, resting, every)
+        if not found:
+            raise TaskNotFound(" ".join([f"No project has a task {task!r}.", *self._left_out()]), task_id=task)
+        if len(found) > 1:
+            raise _ambiguous(task, found)
+        return self.team(found[0].partition("/")[0])
 
-    def _holding(self, task: str, teams: list[str]) -> list[str]:
-        return [name for name, rows in self._looking(teams) if rows.tasks.get(task) is not None]
+    def _holding(self, task: str, teams: list[str], every: bool) -> list[str]:
+        """What that may mean in these teams, each as `team/id`."""
+
+        def ids(rows: Rows) -> list[str]:
+            try:
+                return [core.tasks.find.find(rows, task).id]
+            except TaskNotFound:
+                return []
+            except AmbiguousId as error:
+                return list(error.details["candidates"])
+
+        found = self.readable(teams, lambda name: self._asked(name, ids), every=every)
+        return [f"{name}/{id}" for name, ids_of_one in found for id in ids_of_one]
 
     def _project(self, project: str) -> Team:
         try:
@@ -193,7 +214,11 @@ class ProjectVerbs(TeamsOfHome):
     def _owning_session(self, session: str, project: str) -> Iterator[None]:
         """Let nobody else start a chat session meanwhile: it belongs to one project of all. One that has begun needs no
         look at the others."""
-        if any(rows.groups.get(session) is not None for _, rows in self._looking([project])):
+
+        def has(name: str) -> bool:
+            return self._asked(name, lambda rows: rows.groups.get(session) is not None)
+
+        if has(project):
             yield
             return
         path = os.path.join(self.path, ".chat.lock")
@@ -202,8 +227,8 @@ class ProjectVerbs(TeamsOfHome):
                 held.enter_context(locked_file(path))
             except OSError as error:
                 raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
-            for name, rows in self._looking([name for name in self.teams() if name != project]):
-                if rows.groups.get(session) is not None:
+            for name, has_it in self.readable([one for one in self.teams() if one != project], has, every=True):
+                if has_it:
                     raise SessionInOtherProject(
                         f"The chat session {session!r} belongs to project {name!r}. Start another one here.",
                         session_id=session,
@@ -211,15 +236,15 @@ class ProjectVerbs(TeamsOfHome):
                     )
             yield
 
-    def _looking(self, names: list[str]) -> Iterator[tuple[str, Rows]]:
-        """Each of these teams at one moment of its own, its files up to date; without those deleted meanwhile."""
-        for name in names:
-            try:
-                workspace = self.workspace(name)
-            except TeamNotFound:
-                continue
-            with workspace.look() as rows:
-                yield name, rows
+    def _asking(self, project: str | None, ask: Callable[[Rows], T]) -> Iterator[tuple[str, T]]:
+        """What that project answers, or each of all that can be read."""
+        names = self.teams() if project is None else [self._project(project).name]
+        return self.readable(names, lambda name: self._asked(name, ask), every=project is not None)
+
+    def _asked(self, name: str, ask: Callable[[Rows], T]) -> T:
+        """What a team answers at one moment, its files up to date."""
+        with self.workspace(name).look() as rows:
+            return ask(rows)
 
 
 def _as_project(team: Team) -> model.group.Project:
@@ -309,8 +334,11 @@ def _carry_out(team: Team, session: str, command: app.engine.ChatCommand, run: s
         return error.message if error.code != BLOCKED else f"{error.message} ({error.code})"
 
 
-def _ambiguous(id: str, projects: list[str]) -> AmbiguousId:
-    return AmbiguousId(
-        f"{id} is in several projects: {', '.join(projects)}. Name the project too.",
-        candidates=[f"{project}/{id}" for project in projects],
-    )
+def _ambiguous(id: str, candidates: list[str]) -> AmbiguousId:
+    """Why `id` is not enough; the candidates are `project/id` each."""
+    projects = list(dict.fromkeys(one.partition("/")[0] for one in candidates))
+    if len(projects) > 1:
+        told = f"{id} is in several projects: {', '.join(projects)}. Name the project too."
+    else:
+        told = f"{id!r} fits {len(candidates)} tasks; type more of the id: {', '.join(candidates)}."
+    return AmbiguousId(told, candidates=candidates)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from interlock import core, mirror, model, runner
-from interlock.app.base import TeamBase, plain, warned, whole_number
+from interlock.app.base import TeamBase, place_after, plain, unknown_place, warned, whole_number
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
@@ -50,13 +50,20 @@ class TaskVerbs(TeamBase):
             return core.reports.now.whole(rows, find(rows, task), self._workspace.settings(rows), self._now())
 
     def tasks(
-        self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
+        self,
+        *,
+        status: str | None = None,
+        owner: str | None = None,
+        ready: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
     ) -> list[Task]:
         """List tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either
-        vocabulary.
+        vocabulary. `after`: the id of a task, to begin with the one after it.
 
         Raises:
-            InvalidRequest: there is no such status, or `limit` is not a whole number from 0 on.
+            InvalidRequest: there is no such status, `limit` is not a whole number from 0 on, or no task, or none of the
+                ready queue, has the id `after`.
         """
         whole_number(limit, "limit")
         states = None if status is None else states_filtered(status)
@@ -64,9 +71,13 @@ class TaskVerbs(TeamBase):
             if ready:
                 ageing = float(self._workspace.settings(rows).get("ageing"))
                 queue = rows.tasks.ready(READY_LIMIT, ageing) if states is None or "ready" in states else []
-                found = [task for task in queue if owner in (None, task.reserved_for)][:limit]
+                found = [task for task in queue if owner in (None, task.reserved_for)]
+                found = found[place_after([task.id for task in found], after) :][:limit]
             else:
-                found = rows.tasks.select(states=states, owner=owner, limit=limit)
+                last = None if after is None else rows.tasks.get(after)
+                if after is not None and last is None:
+                    raise unknown_place(after)
+                found = rows.tasks.select(states=states, owner=owner, limit=limit, after=0 if last is None else last.n)
             return mirror.task_view.complete(rows, found)
 
     def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:

@@ -55,9 +55,9 @@ HOME = _table(
     "answer_proposal import_tasks propose plan_path first_plan read_plan "
     "check_plan plan_schema write_receipt move_ledgers export_ledger import_ledger prepare_ledgers ledger_script "
     "prune_ledgers notices push_key push_to telemetry recovery origin_of run_elsewhere note_refusal workspace window "
-    "mailing tokens managed seated move_team misplaced need_person need_here seat_name machine_share close warnings "
-    "agents agent_registry installed_agents default_agent check_agent team_of_project flush_memory memory_status "
-    "memories",
+    "mailing readable tokens managed seated move_team misplaced need_person need_here seat_name machine_share close "
+    "warnings agents agent_registry installed_agents default_agent check_agent team_of_project flush_memory "
+    "memory_status memories",
     everyone="teams glance team",
     people="projects task_groups group_tasks driven locate",
     operator="chat",

@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from interlock.errors import (
@@ -172,7 +172,7 @@ class ServerConnection:
         if response.status in GATEWAY and response.headers.get_content_type() != "application/json":
             raise http.client.HTTPException(f"the gateway answers {response.status}")
         self._server = response.headers.get(SERVER) or self._server
-        self.warnings |= dict.fromkeys(response.headers.get(WARNINGS, "").split())
+        self.warnings |= dict.fromkeys(map(unquote, response.headers.get(WARNINGS, "").split()))
         return response.status, answer
 
     def _drop(self) -> None:

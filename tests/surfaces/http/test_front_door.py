@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+import interlock
 from interlock.wiring import connect
 from tests.surfaces.http.harness import Client, Server
 
@@ -103,6 +105,44 @@ def test_a_short_address_that_fits_two_projects_lists_both(admin: Client, projec
     assert (answer.status, answer.json["error"]) == (409, "ambiguous_id")
     assert f"{project}/{tasks[0]}" in answer.json["candidates"]
     assert admin.get(f"/api/projects/{project}/tasks/{tasks[0]}")["task_id"] == tasks[0]
+
+
+def test_the_end_of_an_id_is_enough_where_one_team_has_it(start: Callable[..., Server]) -> None:
+    admin = start().client()
+    for name, several in (("one", 2), ("two", 1)):
+        admin.post("/api/projects", {"id": name})
+        tasks = [admin.post(f"/api/projects/{name}/chat", {"content": "x"})["task_id"] for _ in range(several)][:1]
+        assert admin.get(f"/api/projects/{name}/tasks/001")["task_id"] == tasks[0]
+    assert admin.get("/api/tasks/002")["project_id"] == admin.get("/api/tasks/001?project=one")["project_id"] == "one"
+    answer = admin.call("GET", "/api/tasks/001")
+    assert (answer.status, answer.json["error"]) == (409, "ambiguous_id")
+    assert answer.json["candidates"] == [f"one/{tasks[0]}", f"two/{tasks[0]}"]
+    assert admin.refused("GET", "/api/tasks/003") == (404, "task_not_found")
+
+
+def test_a_damaged_ledger_is_told_of_to_who_may_see_it_and_hides_no_other(start: Callable[..., Server]) -> None:
+    server = start()
+    admin = server.client()
+    for name in ("sound", "hurt"):
+        admin.post("/api/projects", {"id": name})
+    task = admin.post("/api/projects/sound/chat", {"content": "x", "session_id": "s"})["task_id"]
+    (server.home / "teams" / "hurt" / "ledger.db").unlink()
+    (server.home / "teams" / "hurt" / "ledger.db").write_bytes(b"no database" * 100)
+    viewer = server.client(server.tokens.create("vic", role="viewer", team="sound")[1])
+    addresses = ("projects", "task-groups", f"tasks/{task}", "tasks/001", "task-groups/s/tasks", "workflows")
+    for address in addresses:
+        found, seen = admin.get(f"/api/{address}"), viewer.get(f"/api/{address}")
+        assert "Team 'hurt' is left out." in found.pop("warnings")[0], address
+        assert found == {key: value for key, value in seen.items() if key != "warnings"}
+        assert not seen.get("warnings") and "hurt" not in str(seen), address
+    with interlock.connect(server.url, server.tokens.admin(), environment={}) as home:
+        assert [one.id for one in home.projects()] == ["sound"] and "'hurt' is left out." in home.warnings()[0]
+    for address in ("tasks/003", "workflows/none", "task-groups/none/tasks"):
+        answer = admin.call("GET", f"/api/{address}")
+        assert answer.status == 404 and "'hurt' is left out" in answer.json["message"]
+        assert "hurt" not in str(viewer.call("GET", f"/api/{address}").json)
+    assert admin.refused("POST", f"/api/tasks/{task}/reply", {"reply": "x"}) == (503, "ledger_unusable")
+    assert admin.refused("GET", "/api/projects/hurt/task-groups") == (503, "ledger_unusable")
 
 
 def test_a_reply_queues_the_task_again_and_names_who_replied(server: Server, admin: Client, project: str) -> None:

@@ -51,6 +51,40 @@ def test_every_verb_is_a_post(team: str, admin: Client, verb: str, body: dict[st
     assert done["tasks"][0]["state"] == "cancelled" if state is None else done["state"] == state
 
 
+def test_where_nothing_has_to_be_said_no_body_is_an_empty_one(server: Server, team: str, admin: Client) -> None:
+    tasks = f"/api/teams/{team}/tasks"
+    task, bob = admin.post(tasks, {"subject": "x"})["id"], server.member("bob", team)
+    for path, caller in (
+        (f"{tasks}/{task}/claim", bob), (f"{tasks}/{task}/complete", bob), (f"{tasks}-next", bob),
+        (f"/api/teams/{team}/pause", admin), (f"/api/teams/{team}/resume", admin),
+    ):  # fmt: skip
+        answer = caller.call("POST", path)
+        assert answer.status == 200, (path, answer.body)
+    paths = admin.get("/openapi.json")["paths"]
+    needed = {path: paths[f"/api/teams/{{team}}{path}"]["post"]["requestBody"].get("required", False) for path in (
+        "/tasks/{id}/claim", "/pause", "/tasks", "/tasks/{id}/update", "/merge"
+    )}  # fmt: skip
+    assert [path for path, needs in needed.items() if needs] == ["/tasks", "/tasks/{id}/update", "/merge"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (b'{"subject": "x"}', "text/plain", "`Content-Type: application/json`"),
+        (b'{"subject": "x"}', "", "`Content-Type: application/json`"),
+        (b"[]", "application/json", "must be one JSON object"),
+        (b'{"subject": "caf\xe9"}', "application/json", "not UTF-8: invalid continuation byte at byte 16"),
+        (b'{"subject": ' + b"[" * 100_000, "application/json", "nested too deep"),
+        (b'{"subject": ' + b"9" * 5000 + b"}", "application/json", "cannot be read as JSON: Exceeds the limit"),
+        (b'{"subject": ', "application/json", "is not JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(team: str, admin: Client, body: bytes, kind: str, said: str) -> None:
+    answer = admin.call("POST", f"/api/teams/{team}/tasks", body, headers={"content-type": kind})
+    assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+    assert said in answer.json["message"], answer.json
+
+
 def test_a_reviewer_rejects_and_approves(server: Server, team: str, admin: Client) -> None:
     tasks = f"/api/teams/{team}/tasks"
     bob = server.member("bob", team)

@@ -63,7 +63,7 @@ def test_feedback_is_given_listed_and_forgotten(admin: Client, team: str, files:
     [one] = admin.get(address("feedback", team))["preferences"]
     assert "always thorough" in one["text"]
     gone = admin.call("DELETE", address(f"feedback/{one['id']}", team)).json
-    assert gone["id"] == one["id"] and admin.get(address("feedback", team)) == {"preferences": []}
+    assert gone["id"] == one["id"] and admin.get(address("feedback", team)) == {"preferences": [], "next": None}
     assert admin.refused("DELETE", address("feedback/none", team)) == (400, "invalid_request")
     assert admin.refused("POST", address("feedback", team), {"text": "hello"}) == (400, "invalid_request")
 

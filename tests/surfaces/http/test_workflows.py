@@ -9,8 +9,8 @@ from tests.workflow.stage import SKILL, project
 
 
 def test_without_a_package_there_is_nothing_to_run(admin: Client, team: str, server: Server) -> None:
-    assert admin.get(f"/api/workflows?team={team}") == {"workflows": []}
-    assert admin.get(f"/api/workflows/queue?team={team}") == {"queue": []}
+    assert admin.get(f"/api/workflows?team={team}") == {"workflows": [], "next": None}
+    assert admin.get(f"/api/workflows/queue?team={team}") == {"queue": [], "next": None}
     started = {"team": team, "skill": "bmm:create-prd"}
     assert admin.refused("POST", "/api/workflows", started) == (404, "directory_not_found")
     assert admin.refused("POST", "/api/workflows", {**started, "directory": "/"}) == (404, "workflow_not_found")

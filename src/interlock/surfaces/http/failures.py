@@ -206,6 +206,12 @@ def _invalid(error: RequestValidationError) -> InterlockError:
     found = error.errors()
     if any(fault["type"] == "json_invalid" for fault in found):
         return errors.InvalidRequest("The body is not JSON. Send one JSON document, in UTF-8.")
+    if any(fault["type"] == "model_attributes_type" and tuple(fault["loc"]) == ("body",) for fault in found):
+        if isinstance(error.body, bytes):  # As it came: nothing said that it is JSON.
+            told = "The body is taken for JSON only with the header `Content-Type: application/json`: send that, too."
+        else:
+            told = "The body must be one JSON object. /openapi.json shows what it holds."
+        return errors.InvalidRequest(told, field="body")
     # `("body", "blocked_by", 0)` is `blocked_by.0`.
     faults = [
         {"path": ".".join(map(str, fault["loc"][1:] or fault["loc"])), "message": str(fault["msg"])} for fault in found
@@ -235,4 +241,11 @@ def _http(error: HTTPException, request: Request) -> InterlockError:
         return errors.NotFound(f"There is nothing at {request.url.path[:200]}.{more}")
     if error.status_code == 413:
         return errors.RequestTooLarge("The request is too large.")
+    cause = error.__cause__
+    if isinstance(cause, UnicodeDecodeError):
+        return errors.InvalidRequest(f"The body is not UTF-8: {cause.reason} at byte {cause.start}. Send it in UTF-8.")
+    if isinstance(cause, RecursionError):
+        return errors.InvalidRequest("The body is JSON that is nested too deep. Send it with fewer levels.")
+    if isinstance(cause, ValueError):
+        return errors.InvalidRequest(f"The body cannot be read as JSON: {cause}.")
     return errors.InvalidRequest(str(error.detail) or "The request cannot be read.")

@@ -5,6 +5,7 @@ A project is a team with a working directory. The short addresses work where an 
 
 from __future__ import annotations
 
+from operator import attrgetter, itemgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,8 +14,9 @@ from starlette.responses import Response
 from interlock.app.team import Team
 from interlock.model.task import FRONT_DOOR
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import Paged
 from interlock.surfaces.http.request_context import Admin, Operator, Reader, RequestContext, slow
-from interlock.surfaces.http.responses import answer, documented, front_door_task
+from interlock.surfaces.http.responses import answer, artifact_name, documented, front_door_task
 from interlock.surfaces.http.types import Limit, TeamName
 
 router = APIRouter(prefix="/api", tags=["projects and chat"])
@@ -28,10 +30,10 @@ REPLIED = documented(responses.ReplyResult)
 
 
 @router.get("/projects", responses=documented(responses.ProjectList))
-def projects(context: Reader) -> Response:
-    """All projects."""
-    own = context.principal.team
-    return answer({"projects": [project for project in context.home.projects() if own in (None, project.id)]})
+def projects(context: Reader, page: Paged) -> Response:
+    """All projects, by name."""
+    found = context.home.projects(within=context.principal.team)
+    return answer(context.warned(page.of("projects", found, attrgetter("id"))))
 
 
 @router.post("/projects", status_code=201, responses=documented(responses.Project, 201))
@@ -55,32 +57,42 @@ def chat(context: Operator, project: TeamName, said: requests.ChatMessage) -> Re
 
 @router.get("/projects/{project}/task-groups", responses=GROUPS)
 @router.get("/task-groups", responses=GROUPS)
-def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
-    """One page of groups, the latest first."""
-    found, total = context.home.task_groups(context.project(project), offset=offset, limit=limit)
-    return answer({"task_groups": found, "total_count": total})
+def groups(
+    context: Reader,
+    project: TeamName | None = None,
+    offset: Offset = 0,
+    limit: Limit = 50,
+    after: Offset | None = None,
+) -> Response:
+    """One page of groups, the latest first. `after`, the `next` of the page before, wins over `offset`."""
+    start = offset if after is None else after
+    found, total = context.home.task_groups(context.project(project), offset=start, limit=limit)
+    end = start + len(found)
+    onward = end if found and end < total else None
+    return answer(context.warned({"task_groups": found, "total_count": total, "next": onward}))
 
 
 @router.get("/projects/{project}/task-groups/{group}/tasks", responses=GROUP_TASKS)
 @router.get("/task-groups/{group}/tasks", responses=GROUP_TASKS)
-def group_tasks(context: Reader, group: str, project: TeamName | None = None) -> Response:
+def group_tasks(context: Reader, page: Paged, group: str, project: TeamName | None = None) -> Response:
     """The tasks of a group, in order."""
-    found = context.home.group_tasks(group, project=context.project(project))
-    return answer({"task_group_id": group, "tasks": [front_door_task(task) for task in found]})
+    tasks = [front_door_task(task) for task in context.home.group_tasks(group, project=context.project(project))]
+    return answer(context.warned({"task_group_id": group, **page.of("tasks", tasks, itemgetter("id"))}))
 
 
 @router.get("/projects/{project}/tasks/{id}", responses=ONE)
 @router.get("/tasks/{id}", responses=ONE)
 def task(context: Reader, id: str, project: TeamName | None = None) -> Response:
-    """One task; without a project its id must be the only one of that name in the home."""
-    return answer(front_door_task(_team(context, project, id).task(id)))
+    """One task; without a project its id, or the last digits of it, must be the only one like it in the home."""
+    return answer(context.warned(front_door_task(_team(context, project, id).task(id))))
 
 
 @router.get("/projects/{project}/tasks/{id}/artifacts", responses=ARTIFACTS)
 @router.get("/tasks/{id}/artifacts", responses=ARTIFACTS)
-def artifacts(context: Reader, id: str, project: TeamName | None = None) -> Response:
+def artifacts(context: Reader, page: Paged, id: str, project: TeamName | None = None) -> Response:
     """What the runs of a task made that is in no commit, and where it is kept."""
-    return answer({"artifacts": _team(context, project, id).artifacts(id)})
+    found = _team(context, project, id).artifacts(id)
+    return answer(context.warned(page.of("artifacts", found, artifact_name)))
 
 
 @router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
@@ -88,13 +100,13 @@ def artifacts(context: Reader, id: str, project: TeamName | None = None) -> Resp
 @slow
 def reply(context: Operator, id: str, said: requests.Reply, project: TeamName | None = None) -> Response:
     """Answer the open question of a task."""
-    team = _team(context, project, id)
+    team = _team(context, project, id, every=True)
     before = team.task(id)
     after = team.reply(id, said.reply, question=said.question_id)
     done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
     return answer({**done, "warnings": after.warnings} if after.warnings else done)
 
 
-def _team(context: RequestContext, project: str | None, id: str) -> Team:
-    """Return the team that has the task, acting as the caller."""
-    return context.team(context.home.locate(id, project=context.project(project)).name)
+def _team(context: RequestContext, project: str | None, id: str, *, every: bool = False) -> Team:
+    """Return the team that has the task, acting as the caller; with `every`, only where all teams could be asked."""
+    return context.team(context.home.locate(id, project=context.project(project), every=every).name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any
 
 import anyio
@@ -20,6 +21,7 @@ from interlock.errors import InterlockError
 from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import ListPage
 from interlock.surfaces.http.request_context import Reader, Worker
 from interlock.surfaces.http.responses import answer, documented
 from interlock.surfaces.http.types import Limit, TeamName
@@ -41,13 +43,17 @@ def history(
     member: str | None = None,
     limit: Limit = 100,
     before: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
+    after: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
 ) -> Response:
-    """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own."""
+    """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own.
+    `next` is the `after`, or, which is the same, the `before` of the page with the older ones."""
     if member is None and context.principal.is_member:
         member = context.name
     context.own_mail_only(member)
-    found = context.team(team).history(member=member, limit=limit, before=before)
-    return answer({"messages": found})
+    older = min((n for n in (before, after) if n is not None), default=None)
+    found = context.team(team).history(member=member, limit=limit + 1, before=older)
+    page = ListPage(limit).of("messages", found[::-1], attrgetter("n"))
+    return answer({**page, "messages": page["messages"][::-1]})
 
 
 add(router, "messages", (
@@ -68,9 +74,8 @@ def inbox(
     over. `next` is the `after` of the following page."""
     context.own_mail_only(member)
     found = context.team(team).inbox(member, limit=limit + 1, after=after)
-    shown = found[:limit]
-    more = shown[-1].n if len(found) > limit else None
-    return answer({"messages": [_shown(message) for message in shown], "next": more})
+    page = ListPage(limit).of("messages", found, attrgetter("n"))
+    return answer({**page, "messages": [_shown(message) for message in page["messages"]]})
 
 
 @router.post("/inbox/{member}/receive", tags=["messages"], responses=documented(responses.Received))

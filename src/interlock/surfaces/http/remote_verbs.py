@@ -15,6 +15,7 @@ from contextlib import aclosing
 from functools import partial
 from types import NoneType
 from typing import TypeVar
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -93,7 +94,7 @@ def _of_home(context: RequestContext, call: VerbCall, verb: str) -> Response:
         "here": False,
     }  # fmt: skip
     arguments |= {name: who[name] for name in found.filled}
-    return written(found, getattr(context.home, verb)(**arguments))
+    return warned(context, written(found, getattr(context.home, verb)(**arguments)))
 
 
 async def follow(request: Request) -> Response:
@@ -156,11 +157,7 @@ def _of_team(context: RequestContext, call: VerbCall, team: str, verb: str) -> R
             answered = None
         else:
             raise
-    response = written(found, answered)
-    warnings = context.home.warnings(team)
-    if warnings:
-        response.headers[WARNINGS] = " ".join(warnings)
-    return response
+    return warned(context, written(found, answered), team)
 
 
 async def in_thread(request: Request, verb: Callable[..., Response]) -> Response:
@@ -196,6 +193,14 @@ def acting(context: RequestContext, team: str, call: VerbCall) -> Team:
 
 def written(verb: RemoteVerb, found: object) -> Response:
     return Response(verb.write(found), media_type=MEDIA_TYPE)
+
+
+def warned(context: RequestContext, response: Response, team: str | None = None) -> Response:
+    """The answer, with what was met while it was made in its header."""
+    warnings = context.home.warnings(team or context.principal.team)
+    if warnings:
+        response.headers[WARNINGS] = " ".join(map(quote, warnings))
+    return response
 
 
 ROUTES = [

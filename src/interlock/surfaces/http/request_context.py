@@ -16,6 +16,7 @@ from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest, TeamNotFound
 from interlock.lazy_dataclass import dataclass
+from interlock.model.json import Json
 from interlock.surfaces.http.auth import FORM_KEY, PAGE, Authenticator, HttpPrincipal
 
 SLOW_VERBS = anyio.CapacityLimiter(100)
@@ -62,6 +63,11 @@ class RequestContext:
             return self.principal.team
         self.check(asked)
         return asked
+
+    def warned(self, shown: Json) -> Json:
+        """An answer with the `warnings` beside it of what was met while it was made, where there are any."""
+        met = self.home.warnings(self.principal.team)
+        return {**shown, "warnings": [*shown.get("warnings", ()), *met]} if met else shown
 
     def team(self, name: str, session: str | None = None, run: int | None = None) -> Team:
         """Return a team, acting as the caller, in that session of it, for that run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from fastapi import Body
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.json_schema import SkipJsonSchema
 
@@ -40,6 +41,14 @@ class StrictRequest(BaseModel):
     def given(self, *without: str) -> Json:
         """Return the fields that were given, but those named."""
         return {name: getattr(self, name) for name in self.model_fields_set if name not in ("by", *without)}
+
+
+def body_of(request: type[StrictRequest]) -> Any:
+    """Return what an endpoint takes that request as: where nothing has to be said, no body stands for an empty one."""
+    needs = any(field.is_required() for field in request.model_fields.values())
+    if needs or "json_schema_extra" in request.model_config:
+        return request
+    return Annotated[request, Body(default_factory=request)]
 
 
 class MemberRequest(StrictRequest):

@@ -35,6 +35,11 @@ def documented(model: type[BaseModel], status: int = 200) -> Documented:
     return {status: {"model": model}}
 
 
+def artifact_name(found: run.Artifact) -> str:
+    """Return what tells a file of a task's runs from the others."""
+    return f"{found.run}/{found.path}"
+
+
 def front_door_task(found: Task) -> Json:
     """Return a task in the front door's words (contract, Task states, third column)."""
     return {
@@ -55,6 +60,12 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="allow", defer_build=True)
 
 
+class WarningDocument(Document):
+    """An answer over several teams; `warnings` says which could not be read."""
+
+    warnings: list[str] = []
+
+
 class OpenDocument(Document):
     """An answer of which these fields are promised; it has more."""
 
@@ -63,6 +74,11 @@ def _of(name: str, base: type[Document] = Document, /, **fields: Any) -> type[Do
     """Return a document of these required fields."""
     required: Json = {key: (kind, ...) for key, kind in fields.items()}
     return create_model(name, __base__=base, **required)
+
+
+def _list(name: str, base: type[Document] = Document, /, **fields: Any) -> type[Document]:
+    """Return the document of a list that comes in pages."""
+    return _of(name, base, **fields, next=str | None)
 
 
 def _shown(name: str, kind: type, names: Iterable[str], /, **fields: Any) -> type[Document]:
@@ -120,6 +136,10 @@ class ReplyResult(Document):
     warnings: list[str] = []
 
 
+class OpenList(OpenDocument):
+    next: str | None
+
+
 class WorkflowDocument(OpenDocument):
     workflow_id: str
     skill: str
@@ -159,34 +179,35 @@ class TeamStatus(OpenDocument):
 Failure = _of("Failure", error=str, message=str)
 SignedOut = _of("SignedOut", signed_out=bool)
 Health = _of("Health", status=str)
-TaskList = _of("TaskList", tasks=_many(TaskDocument))
+TaskList = _list("TaskList", tasks=_many(TaskDocument))
+Cancelled = _of("Cancelled", tasks=_many(TaskDocument))
 NextTask = _of("NextTask", task=_optional(TaskDocument))
-RunList = _of("RunList", runs=_many(RunDocument))
-WorkLog = _of("WorkLog", work_log=_many(_of("LogLine", at=str, author=str, text=str)))
-MemberList = _of("MemberList", members=_many(MemberDocument))
+RunList = _list("RunList", runs=_many(RunDocument))
+WorkLog = _list("WorkLog", work_log=_many(_of("LogLine", at=str, author=str, text=str)))
+MemberList = _list("MemberList", members=_many(MemberDocument))
 Removed = _of("Removed", removed=str, released=list[str])
-TeamNames = _of("TeamNames", teams=list[str])
+TeamNames = _list("TeamNames", teams=list[str])
 Deleted = _of("Deleted", deleted=str)
-MessageList = _of("MessageList", messages=_many(MessageDocument))
+MessageList = _of("MessageList", messages=_many(MessageDocument), next=int | None)
 Inbox = _of("Inbox", messages=_many(InboxMessage), next=int | None)
 Received = _of("Received", messages=_many(InboxMessage), timed_out=bool)
 Broadcast = _shown("Broadcast", message.Broadcast, message.Broadcast.__slots__)
 Acknowledged = _of("Acknowledged", acknowledged=list[str], unknown=list[str])
-QuestionList = _of("QuestionList", questions=_many(QuestionDocument))
-ConversationDocument = _of("ConversationDocument", conversation=_many(ConversationEntry))
+QuestionList = _list("QuestionList", questions=_many(QuestionDocument))
+ConversationDocument = _list("ConversationDocument", conversation=_many(ConversationEntry))
 EventList = _of("EventList", events=_many(EventDocument), next=int)
 SessionResults = _of("SessionResults", results=list[Json])
 Project = _shown("Project", group.Project, group.Project.__slots__)
-ProjectList = _of("ProjectList", projects=_many(Project))
+ProjectList = _list("ProjectList", WarningDocument, projects=_many(Project))
 ChatResult = _shown("ChatResult", group.ChatResult, group.CHAT)
 TaskGroup = _shown("TaskGroup", group.Group, group.SHOWN)
-TaskGroupPage = _of("TaskGroupPage", task_groups=_many(TaskGroup), total_count=int)
-GroupTasks = _of("GroupTasks", task_group_id=str, tasks=_many(FrontDoorTask))
-ArtifactList = _of("ArtifactList", artifacts=_many(Artifact))
+TaskGroupPage = _of("TaskGroupPage", WarningDocument, task_groups=_many(TaskGroup), total_count=int, next=int | None)
+GroupTasks = _list("GroupTasks", WarningDocument, task_group_id=str, tasks=_many(FrontDoorTask))
+ArtifactList = _list("ArtifactList", WarningDocument, artifacts=_many(Artifact))
 Diff = _shown("Diff", views.TaskDiff, views.TaskDiff.__slots__, raw=str | None)
 MergeResult = _shown("MergeResult", views.MergeResult, views.MergeResult.__slots__, tasks=list[Json])
-WorkflowList = _of("WorkflowList", workflows=_many(WorkflowDocument))
-CheckpointList = _of("CheckpointList", checkpoints=list[Json])
-PreferenceList = _of("PreferenceList", preferences=_many(PreferenceDocument))
+WorkflowList = _list("WorkflowList", WarningDocument, workflows=_many(WorkflowDocument))
+CheckpointList = _list("CheckpointList", checkpoints=list[Json])
+PreferenceList = _list("PreferenceList", preferences=_many(PreferenceDocument))
 QueueEntry = _of("QueueEntry", position=int, task_id=str, skill=str, priority=str)
-QueueList = _of("QueueList", queue=_many(QueueEntry))
+QueueList = _list("QueueList", queue=_many(QueueEntry))

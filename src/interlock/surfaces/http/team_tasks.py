@@ -4,46 +4,49 @@ about them, and AOF/1: what agents say about their work."""
 from __future__ import annotations
 
 import json
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body
 from starlette.responses import Response
 
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import MOST, ListPage, Paged
 from interlock.surfaces.http.request_context import Reader, Worker, slow
-from interlock.surfaces.http.responses import answer, documented
+from interlock.surfaces.http.responses import answer, artifact_name, documented
 from interlock.surfaces.http.types import StateOrStatus, TeamName
 from interlock.surfaces.http.verbs import VerbRoute, add
 
 router = APIRouter(prefix="/api/teams/{team}")
-MOST_LISTED = 10_000
 
 
 @router.get("/tasks", tags=["tasks"], responses=documented(responses.TaskList))
 def tasks(
     context: Reader,
+    page: Paged,
     team: TeamName,
     status: StateOrStatus | None = None,
     owner: str | None = None,
     ready: bool = False,
-    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
 ) -> Response:
     """Tasks in order of creation; `ready` gives the ready queue in its order."""
-    found = context.team(team).tasks(status=status, owner=owner, ready=ready, limit=limit)
-    return answer({"tasks": found})
+    limit = page.limit or MOST
+    found = context.team(team).tasks(status=status, owner=owner, ready=ready, limit=limit + 1, after=page.after)
+    return answer(ListPage(limit).of("tasks", found, attrgetter("id")))
 
 
 @router.get("/tasks/{id}/work-log", tags=["tasks"], responses=documented(responses.WorkLog))
-def work_log(context: Reader, team: TeamName, id: str) -> Response:
+def work_log(context: Reader, page: Paged, team: TeamName, id: str) -> Response:
     """The task's Work Log."""
     lines = context.team(team).work_log(id)
-    return answer({"work_log": [{"at": at, "author": author, "text": text} for at, author, text in lines]})
+    return answer(page.of("work_log", [{"at": at, "author": author, "text": text} for at, author, text in lines]))
 
 
 @router.get("/tasks/{id}/conversation", tags=["tasks"], responses=documented(responses.ConversationDocument))
-def conversation(context: Reader, team: TeamName, id: str) -> Response:
+def conversation(context: Reader, page: Paged, team: TeamName, id: str) -> Response:
     """Every question there was about a task, with its answer, oldest first."""
-    return answer({"conversation": [one.exchange() for one in context.team(team).conversation(id)]})
+    told = [one.exchange() for one in context.team(team).conversation(id)]
+    return answer(page.of("conversation", told, itemgetter("id")))
 
 
 @router.get("/tasks/{id}/diff", tags=["tasks"], responses=documented(responses.Diff))
@@ -79,16 +82,16 @@ TASK_VERBS = (
 add(router, "tasks", (
     VerbRoute("/tasks", TASK, Worker, "create_task", request=requests.NewTask, status=201),
     VerbRoute("/tasks/{id}", TASK, verb="task"),
-    VerbRoute(f"{AT_TASK}runs", responses.RunList, under="runs"),
-    VerbRoute(f"{AT_TASK}artifacts", responses.ArtifactList, under="artifacts"),
+    VerbRoute(f"{AT_TASK}runs", responses.RunList, under="runs", named=lambda run: str(run.number)),
+    VerbRoute(f"{AT_TASK}artifacts", responses.ArtifactList, under="artifacts", named=artifact_name),
     *(VerbRoute(f"{AT_TASK}{verb}", TASK, Worker, slow=verb in SLOW) for verb in TASK_VERBS),
     VerbRoute(f"{AT_TASK}update", TASK, Worker, request=requests.TaskEdit, slow=True),
-    VerbRoute(f"{AT_TASK}cancel", responses.TaskList, Worker, under="tasks"),
+    VerbRoute(f"{AT_TASK}cancel", responses.Cancelled, Worker, under="tasks"),
     VerbRoute(f"{AT_TASK}heartbeat", responses.RunDocument, Worker),
     VerbRoute("/tasks-next", responses.NextTask, Worker, "next_task", under="task"),
 ))  # fmt: skip
 add(router, "questions", (
-    VerbRoute("/questions", responses.QuestionList, under="questions"),
+    VerbRoute("/questions", responses.QuestionList, under="questions", named=attrgetter("id")),
     VerbRoute("/questions", responses.QuestionDocument, Worker, "ask", request=requests.NewQuestion, status=201),
 ))  # fmt: skip
 add(router, "protocol", (

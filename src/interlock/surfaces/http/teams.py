@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from operator import attrgetter
+from typing import Annotated
+
+from fastapi import APIRouter, Body
 from starlette.responses import Response
 
 from interlock.clock import iso, seconds
 from interlock.errors import InvalidRequest
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import Paged
 from interlock.surfaces.http.request_context import Admin, Operator, Reader, Worker, slow
-from interlock.surfaces.http.responses import OpenDocument, answer, documented
+from interlock.surfaces.http.responses import OpenDocument, OpenList, answer, documented
 from interlock.surfaces.http.types import Limit, Moment, TeamName
 from interlock.surfaces.http.verbs import VerbRoute, add
 
 router = APIRouter(prefix="/api/teams", tags=["teams"])
+Pausing = Annotated[requests.PauseRequest, Body(default_factory=requests.PauseRequest)]
+Resuming = Annotated[requests.ResumeRequest, Body(default_factory=requests.ResumeRequest)]
 TEAM = documented(responses.TeamDocument)
 
 
 @router.get("", responses=documented(responses.TeamNames))
-def teams(context: Reader) -> Response:
-    """The names of all teams."""
-    return answer({"teams": context.teams()})
+def teams(context: Reader, page: Paged) -> Response:
+    """The names of all teams, in order."""
+    return answer(page.of("teams", context.teams(), str))
 
 
 @router.post("", status_code=201, responses=documented(responses.TeamDocument, 201))
@@ -57,7 +63,7 @@ def report(context: Reader, team: TeamName, since: Moment | None = None, limit: 
 
 
 @router.post("/{team}/pause", responses=TEAM)
-def pause(context: Operator, team: TeamName, how: requests.PauseRequest) -> Response:
+def pause(context: Operator, team: TeamName, how: Pausing) -> Response:
     """Let runners start nothing new, in the team or of one member."""
     found = context.acting(team, how.by)
     found.pause(how.member, reason=how.reason)
@@ -65,7 +71,7 @@ def pause(context: Operator, team: TeamName, how: requests.PauseRequest) -> Resp
 
 
 @router.post("/{team}/resume", responses=TEAM)
-def resume(context: Operator, team: TeamName, how: requests.ResumeRequest) -> Response:
+def resume(context: Operator, team: TeamName, how: Resuming) -> Response:
     """Continue after a pause."""
     found = context.acting(team, how.by)
     found.resume(how.member)
@@ -85,9 +91,9 @@ add(one, "teams", (
     VerbRoute("/merge", responses.MergeResult, Operator, request=requests.MergeRequest, slow=True),
 ))  # fmt: skip
 add(one, "members", (
-    VerbRoute("/members", responses.MemberList, under="members"),
+    VerbRoute("/members", responses.MemberList, under="members", named=attrgetter("name")),
     VerbRoute("/members", responses.MemberDocument, Admin, "spawn", request=requests.NewMember, status=201),
-    VerbRoute("/shutdown", OpenDocument, verb="shutdown_requests", under="shutdown_requests"),
+    VerbRoute("/shutdown", OpenList, verb="shutdown_requests", under="shutdown_requests", named=attrgetter("id")),
     VerbRoute("/shutdown", OpenDocument, Worker, "request_shutdown", status=201),
     VerbRoute("/shutdown/answer", OpenDocument, Worker, "answer_shutdown", request=requests.ShutdownAnswer),
 ))  # fmt: skip

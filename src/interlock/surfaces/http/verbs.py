@@ -16,8 +16,9 @@ from starlette.responses import Response
 from interlock.app.team import Team
 from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
+from interlock.surfaces.http.lists import ListPage, Paged
 from interlock.surfaces.http.request_context import Reader, RequestContext, slow
-from interlock.surfaces.http.requests import MemberRequest
+from interlock.surfaces.http.requests import MemberRequest, body_of
 from interlock.surfaces.http.responses import Document, answer, documented
 from interlock.surfaces.http.types import Body, Full, MessageType, Saying, TeamName, Text
 
@@ -37,6 +38,7 @@ class VerbRoute:
         access: who may POST it; without, it is a GET for everybody.
         verb: of `Team`, where the address does not end in it.
         under: the field of the answer that holds what the verb returns; without, that is the answer.
+        named: where that is a list which comes in pages, what tells one item from the others.
         request: what the body holds, where the verb's own arguments do not say it.
         slow: it may take minutes, with a check, git or a setup.
     """
@@ -46,6 +48,7 @@ class VerbRoute:
     access: Any = None
     verb: str = ""
     under: str = ""
+    named: Callable[[Any], str] | None = None
     request: type[MemberRequest] | None = None
     status: int = 200
     slow: bool = False
@@ -59,7 +62,8 @@ def add(router: APIRouter, tag: str, routes: Iterable[VerbRoute]) -> None:
         request = route.request or (request_of(getattr(Team, verb), len(places)) if route.access else None)
         made = _endpoint(verb, places, route)
         kinds = {"context": route.access or Reader, "team": TeamName, **dict.fromkeys(places, str)}
-        kinds |= {"given": request} if request is not None else {}
+        kinds |= {"page": Paged} if route.named is not None else {}
+        kinds |= {"given": body_of(request)} if request is not None else {}
         # FastAPI reads here what a request holds, and each verb has its own.
         parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in kinds.items()]
         made.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -71,10 +75,14 @@ def add(router: APIRouter, tag: str, routes: Iterable[VerbRoute]) -> None:
 
 
 def _endpoint(verb: str, places: list[str], route: VerbRoute) -> Callable[..., Response]:
-    def endpoint(context: RequestContext, team: str, given: MemberRequest | None = None, **at: str) -> Response:
+    def endpoint(
+        context: RequestContext, team: str, given: MemberRequest | None = None, page: ListPage | None = None, **at: str
+    ) -> Response:
         acting = context.team(team) if given is None else context.acting(team, given.by)
         fields = {} if given is None else given.given()
         found = getattr(acting, verb)(*(at[place] for place in places), **fields)
+        if page is not None:
+            return answer(page.of(route.under, found, route.named))
         return answer({route.under: found} if route.under else found, route.status)
 
     return endpoint

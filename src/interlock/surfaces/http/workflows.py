@@ -5,29 +5,36 @@ A run is known by its id, which is unique in practice; `team` says where to look
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from interlock.app.team import Team
 from interlock.errors import AmbiguousId, InvalidRequest, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.lists import Paged
 from interlock.surfaces.http.request_context import Operator, Reader, RequestContext, slow
-from interlock.surfaces.http.responses import OpenDocument, answer, documented
+from interlock.surfaces.http.responses import OpenList, answer, documented
 from interlock.surfaces.http.types import TeamName
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
+
+T = TypeVar("T")
+
+Adjusting = Annotated[requests.WorkflowAdjustment, Body(default_factory=requests.WorkflowAdjustment)]
 
 ONE = documented(responses.WorkflowDocument)
 
 
 @router.get("", responses=documented(responses.WorkflowList))
-def workflows(context: Reader, team: TeamName | None = None) -> Response:
+def workflows(context: Reader, page: Paged, team: TeamName | None = None) -> Response:
     """The runs of workflows, the newest of each team first."""
-    found = [{**run, "team": one.name} for one in _teams(context, team) for run in one.workflow_runs()]
-    return answer({"workflows": found})
+    found = [{**run, "team": name} for name, runs in _asking(context, team, Team.workflow_runs) for run in runs]
+    return answer(context.warned(page.of("workflows", found, lambda run: f"{run['team']}/{run['workflow_id']}")))
 
 
 @router.post("", status_code=201, responses=documented(responses.WorkflowDocument, 201))
@@ -40,9 +47,9 @@ def start(context: Operator, new: requests.NewWorkflow) -> Response:
 
 
 @router.get("/queue", responses=documented(responses.QueueList))
-def queue(context: Reader, team: TeamName) -> Response:
+def queue(context: Reader, page: Paged, team: TeamName) -> Response:
     """What waits for its turn in a team, in the order in which it will start."""
-    return answer({"queue": context.team(team).workflow_queue()})
+    return answer(page.of("queue", context.team(team).workflow_queue(), itemgetter("task_id")))
 
 
 @router.post("/queue", status_code=201, responses=documented(responses.QueueEntry, 201))
@@ -55,29 +62,29 @@ def enqueue(context: Operator, new: requests.NewQueueEntry) -> Response:
 def show(context: Reader, id: str, team: TeamName | None = None) -> Response:
     """One run."""
     found, run = _find(context, id, team)
-    return answer({**run, "team": found.name})
+    return answer(context.warned({**run, "team": found.name}))
 
 
-@router.get("/{id}/decisions", responses=documented(OpenDocument))
-def decisions(context: Reader, id: str, team: TeamName | None = None) -> Response:
+@router.get("/{id}/decisions", responses=documented(OpenList))
+def decisions(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """Every decision of a run, whole and in order."""
     found, run = _find(context, id, team)
-    return answer({"decisions": found.workflow_decisions(str(run["workflow_id"]))})
+    return answer(page.of("decisions", found.workflow_decisions(str(run["workflow_id"]))))
 
 
 @router.get("/{id}/checkpoints", responses=documented(responses.CheckpointList))
-def checkpoints(context: Reader, id: str, team: TeamName | None = None) -> Response:
+def checkpoints(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """What a run can be rolled back to, the newest first."""
     found, run = _find(context, id, team)
-    return answer({"checkpoints": found.workflow_checkpoints(str(run["workflow_id"]))})
+    return answer(page.of("checkpoints", found.workflow_checkpoints(str(run["workflow_id"])), itemgetter("id")))
 
 
 @router.get("/{id}/feedback", responses=documented(responses.PreferenceList))
 @slow
-def preferences(context: Reader, id: str, team: TeamName | None = None) -> Response:
+def preferences(context: Reader, page: Paged, id: str, team: TeamName | None = None) -> Response:
     """What was learned of people in the project of a run, and is in force."""
     found, run = _find(context, id, team)
-    return answer({"preferences": found.learned_preferences(str(run["workflow_id"]))})
+    return answer(page.of("preferences", found.learned_preferences(str(run["workflow_id"])), itemgetter("id")))
 
 
 def _acting_on_run(context: Operator, id: str, team: TeamName | None = None) -> tuple[Team, str]:
@@ -104,7 +111,7 @@ def cancel(target: ActingOnRun) -> Response:
 
 
 @router.post("/{id}/adjust", responses=documented(responses.AdjustmentResult))
-def adjust(target: ActingOnRun, words: requests.WorkflowAdjustment) -> Response:
+def adjust(target: ActingOnRun, words: Adjusting) -> Response:
     """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
     is in force."""
     team, run = target
@@ -139,8 +146,11 @@ def forget(target: ActingOnRun, preference: str) -> Response:
     return answer(team.forget_preference(preference, run=run))
 
 
-def _teams(context: RequestContext, team: str | None) -> list[Team]:
-    return [context.team(name) for name in ([team] if team is not None else context.teams())]
+def _asking(context: RequestContext, team: str | None, ask: Callable[[Team], T]) -> Iterator[tuple[str, T]]:
+    """What that team answers, or each that the caller may see and that can be read."""
+    if team is not None:
+        return iter([(team, ask(context.team(team)))])
+    return context.home.readable(context.teams(), lambda name: ask(context.team(name)))
 
 
 def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, Json]:
@@ -149,14 +159,17 @@ def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, Jso
     Raises:
         WorkflowNotFound: none has it. AmbiguousId: several have.
     """
-    found = []
-    for one in _teams(context, team):
+
+    def run_of(one: Team) -> tuple[Team, Json] | None:
         try:
-            found.append((one, one.workflow_run(id)))
+            return one, one.workflow_run(id)
         except WorkflowNotFound:
-            continue
+            return None
+
+    found = [has_it for _, has_it in _asking(context, team, run_of) if has_it is not None]
     if not found:
-        raise WorkflowNotFound(f"No team has a run {id[:80]!r}. GET /api/workflows lists all.", workflow_id=id)
+        told = f"No team has a run {id[:80]!r}. GET /api/workflows lists all."
+        raise WorkflowNotFound(" ".join([told, *context.warned({}).get("warnings", ())]), workflow_id=id)
     if len(found) > 1:
         raise AmbiguousId(
             f"{id[:80]} is in several teams; name one with ?team=.",
