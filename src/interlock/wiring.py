@@ -150,16 +150,14 @@ def work(
         InvalidRequest: the team does not work in worktrees, or the name or a label is none.
         Forbidden: this process belongs to a run, or may not work for that team.
     """
-    from interlock.remote.home import RemoteTeam
     from interlock.remote.worker import RemoteWorker, WorkerOptions
 
     place = home_path(None if home is None else os.fspath(home))
     with connect(place) as own:
         own.need_person("work for a team")
         shared = next(one.value for one in own.settings() if one.name == "machine_parallel")
-    url = team.url if isinstance(team, RemoteTeam) else None
     options = WorkerOptions(
-        directory=os.path.join(place, WORK), url=url, name=name, labels=labels, members=members, parallel=parallel,
+        directory=os.path.join(place, WORK), name=name, labels=labels, members=members, parallel=parallel,
         shared_parallel=shared, beat=beat,
     )  # fmt: skip
     hire = partial(executor_for, home=place)

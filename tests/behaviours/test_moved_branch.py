@@ -142,6 +142,14 @@ def test_whoever_merges_asks_or_looks_is_told_of_a_move_also_once_all_is_deliver
         assert repository.files("main") == repository.files("interlock/crew")
     assert len(place.team.questions()) == 2
     repository.git("update-ref", "refs/heads/interlock/crew", "main~")
+    place.team.create_task("Two", run="touch two")
+    place.drive()
+    repository.git("update-ref", "refs/heads/interlock/crew", "main~")
+    (place.work / "two").write_text("mine")
+    with pytest.raises(WorktreeRefused, match=r"not committed would be touched: two.*branch_moved"):
+        place.team.merge(everything=True)
+    (place.work / "two").unlink()
+    repository.git("update-ref", "refs/heads/interlock/crew", "main~")
     (told,) = place.team.merge(["one"], dry_run=True).warnings
     assert "branch_moved" in told and "The next run" in told
 

@@ -193,17 +193,20 @@ def _work_of(trees: app.running.Trees, task: Task) -> tuple[str, str]:
 
 
 def _refuse_in_the_way(plan: model.views.MergeResult, by_hand: str) -> None:
+    told = "".join(f" {one}" for one in plan.warnings)
     if plan.conflicts:
         raise WorktreeRefused(
             f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
-            f"Merge by hand: `{by_hand}`.",
+            f"Merge by hand: `{by_hand}`.{told}",
             conflicts=plan.conflicts,
+            warnings=plan.warnings,
         )
     if plan.dirty:
         raise WorktreeRefused(
             f"Changes of yours that are not committed would be touched: {named(plan.dirty)}. Commit or stash "
-            "them first; nothing was changed.",
+            f"them first; nothing was changed.{told}",
             dirty=plan.dirty,
+            warnings=plan.warnings,
         )
 
 

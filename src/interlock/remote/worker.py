@@ -28,6 +28,7 @@ from interlock.model.team import Member
 from interlock.model.worker import SAID_AT_ONCE, WorkerBeat, WorkerRecord
 from interlock.processes import groups, ref
 from interlock.remote.checkout import Checkout, left_behind, take_place
+from interlock.remote.home import RemoteTeam
 from interlock.remote.run import REFUSALS, UNREACHED, OfferedRun, deliveries, tokens
 from interlock.runner.executor import Executor
 from interlock.runner.run_processes import new_session
@@ -38,13 +39,12 @@ WATCH = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker works. `directory` is its own, for clones; `url`: where its programs reach the home; `parallel`
-    bounds its runs, `shared_parallel` those of all workers with that directory (0: nothing does); `beat` is the seconds
-    between two beats, at least: so long it takes to hear that a run was cancelled, or of new work; `refused` is the
-    seconds after which a home that can offer no run, such as one whose repository is not there, is asked again."""
+    """How a worker works. `directory` is its own, for clones; `parallel` bounds its runs, `shared_parallel` those of
+    all workers with that directory (0: nothing does); `beat` is the seconds between two beats, at least: so long it
+    takes to hear that a run was cancelled, or of new work; `refused` is the seconds after which a home that can offer
+    no run, such as one whose repository is not there, is asked again."""
 
     directory: str
-    url: str | None = None
     name: str | None = None
     labels: Sequence[str] = ()
     members: Sequence[str] | None = None
@@ -69,6 +69,8 @@ class RemoteWorker:
         self._team = team
         self._executor_for = executor_for
         self._options = options
+        self._url = team.url if isinstance(team, RemoteTeam) else None
+        """Where its programs reach the home."""
         self._stop = stop
         self._hear = on_update
         process = ref.current()
@@ -92,7 +94,7 @@ class RemoteWorker:
         async with anyio.create_task_group() as group, anyio.create_task_group() as watching:
             watching.start_soon(self._watch)
             for offer in await anyio.to_thread.run_sync(left_behind, self._options.directory, self._team.name):
-                run = OfferedRun(self._team, offer, self._options.directory, self._hear, self._options.url)
+                run = OfferedRun(self._team, offer, self._options.directory, self._hear)
                 group.start_soon(self._put_away, run)
             try:
                 worker, ended = await self._turns(group, worker)
@@ -192,7 +194,7 @@ class RemoteWorker:
             if offer is None and place is not None:
                 os.close(place)
         if offer is not None:
-            run = OfferedRun(self._team, offer, options.directory, self._hear, options.url)
+            run = OfferedRun(self._team, offer, options.directory, self._hear, self._url)
             self._runs[offer.session] = run
             group.start_soon(self._carry_out, run, place)
 

@@ -129,7 +129,9 @@ class Authenticator:
         """Whether `caller` has nothing to wait for: the connection is known, and no token has changed."""
         known = scope.get("state", {}).get(CONNECTION, {})
         secret = _bearer_of(Headers(scope=scope))
-        return "origin" in known and secret is not None and self.tokens.at_hand(secret)
+        if secret is None or secret.startswith(RUN_PREFIX):  # The ledger is asked, which may be on a server.
+            return False
+        return "origin" in known and self.tokens.at_hand(secret)
 
     def origin(self, scope: Scope) -> RunOrigin | None:
         """Return the run that the process at the other end belongs to; looked up once for each connection."""
