@@ -38,7 +38,7 @@ def test_a_number_that_is_none_is_refused_with_its_name(team: Team, call: Callab
 
 
 def test_a_field_that_there_is_not_is_refused_with_its_name(team: Team) -> None:
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(InvalidRequest, match="colour"):
         team.create_task("Write it", colour="red")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="colour"):
         team.send(to="human", content="Done.", colour="red")  # type: ignore[call-arg]

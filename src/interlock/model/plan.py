@@ -16,9 +16,6 @@ from interlock.model.task import AOF
 PLAN_FILES = ("plan.yaml", "plan.yml")
 """The plan of a directory: the first of these that is there, where none is named."""
 
-PLAN_FILES = ("plan.yaml", "plan.yml")
-"""The plan of a directory: the first of these that is there, where none is named."""
-
 
 def in_order(edges: Mapping[str, Collection[str]]) -> list[str]:
     """Every key of `edges`, blockers first and otherwise in the order given, so that the answer is stable.
