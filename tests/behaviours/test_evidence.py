@@ -83,6 +83,23 @@ def test_evidence_names_the_tree_that_was_looked_at_and_the_one_that_was_merged(
     assert found.proof.startswith("verified") and found.proof.endswith("approved by human")
 
 
+def test_what_failed_work_has_changed_is_told_as_well(place: Place, repository: Repository) -> None:
+    """Committed or not, with links; and once it is merged, what the merge has brought."""
+    made = "echo more >> story.txt; git commit -qam more; echo new > new.txt; ln -s ../../away link; test -e ok"
+    stage(place, {"one": {"run": made, "retries": 0}, "two": {"run": "exit 1", "retries": 0}})
+    place.drive()
+    (one, two), task = place.team.report().failed, place.task("one")
+    files = [("link", "added"), ("new.txt", "added"), ("story.txt", "changed")]
+    assert one.changed == task.as_dict()["changed"] == [{"path": path, "kind": kind} for path, kind in files]
+    assert (one.changes or {})["links"] == ["link -> ../../away"]
+    assert (two.changed, place.task("two").changed) == ([], [])
+    assert "changed link (new), new.txt (new), story.txt" in text(place)
+    (Path(str((task.worktree or {})["path"])) / "ok").touch()
+    place.team.retry("one")
+    place.drive()
+    assert {one["path"] for one in done(place, "one").changed or ()} == {"link", "new.txt", "story.txt", "ok"}
+
+
 def test_in_the_users_own_checkout_the_tree_is_what_lies_there_and_nothing_is_written_for_it(
     place: Place, repository: Repository
 ) -> None:

@@ -285,6 +285,7 @@ def test_a_turn_elsewhere_that_is_over_a_limit_ends_and_a_person_is_asked(
     until(lambda: place.team.runs("one")[0].ended_at is not None)
     assert place.team.runs("one")[0].cost_usd == 0.5
     assert repository.show(str((place.task("one").worktree or {})["branch"]), "half") == "half", "nothing is lost"
+    assert place.task("one").changed == [{"path": "half", "kind": "added"}]
     place.team.reply("one", word, question=question.id)
     reaches(place, "one", "done" if word == "continue" else "cancelled")
     assert len(place.team.runs("one")) == (2 if word == "continue" else 1)

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
-from interlock.gitwork.changes import RAW, ChangedPath, read
+from interlock.gitwork.changes import RAW, ChangedPath, between, listed, read
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
+from interlock.model.json import Json
 from interlock.model.views import MergeResult
 
 PATCH = ("--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--no-textconv", "--submodule=short")
@@ -47,9 +48,7 @@ def _write(found: Trees, known: Mapping[str, Any], *words: str) -> None:
     if merged and git.commit_of(f"{merged}^2") == head:
         git("diff", "--no-ext-diff", *words, f"{merged}^1", str(merged))
     elif merged or not found.have(known):
-        tip = str(head) if head else git.commit_of(HEADS + str(known["branch"]))
-        if not tip or git.commit_of(tip) is None:
-            raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
+        tip = _tip(found, known)
         git("diff", "--no-ext-diff", *words, _start(found, known, tip), tip)
     else:
         tree = git.at(str(known["path"]))
@@ -57,10 +56,27 @@ def _write(found: Trees, known: Mapping[str, Any], *words: str) -> None:
 
 
 def changed(found: Trees, known: Mapping[str, Any]) -> list[ChangedPath]:
-    """What an open task has changed in its worktree, committed or not."""
-    tree = found.repository.git.at(str(known["path"]))
+    """What an open task has changed, committed or not."""
+    git = found.repository.git
+    if not found.have(known):  # It was done on another machine, and is here as a branch.
+        tip = _tip(found, known)
+        return between(git, _start(found, known, tip), tip)
+    tree = git.at(str(known["path"]))
     start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
     return read(difference(tree, found.rules(), start, *RAW).rstrip("\0").split("\0"))
+
+
+def listed_of(found: Trees, known: Mapping[str, Any]) -> Json:
+    """What an open task has changed, as it is kept with it."""
+    return listed(found.repository.git, changed(found, known))
+
+
+def _tip(found: Trees, known: Mapping[str, Any]) -> str:
+    tip = str(known.get("head") or HEADS + str(known["branch"]))
+    commit = found.repository.git.commit_of(tip)
+    if commit is None:
+        raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
+    return commit
 
 
 def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:

@@ -43,7 +43,7 @@ class DoneTask(EndedTask):
 
 @dataclass(slots=True)
 class FailedTask(EndedTask):
-    """A task in deadletter, and why."""
+    """A task in deadletter, and why. `changes`: what lies in its worktree, and `changed` its files, as of a task."""
 
     reason: str | None
     evidence: list[Json]
@@ -52,14 +52,17 @@ class FailedTask(EndedTask):
     attempts: int
     seconds: float
     spent: Json
+    changes: Json | None = None
+    changed: list[Json] | None = None
 
 
 @dataclass(slots=True)
 class LeftTask(EndedTask):
-    """A task that is not over yet, and why."""
+    """A task that is not over yet, and why; `changed` are its files, as of a task."""
 
     blocked_by: list[str]
     why: str
+    changed: list[Json] | None = None
 
 
 @dataclass(slots=True)
@@ -320,7 +323,11 @@ def to_merge(branch: IntegrationBranch, team: str) -> list[str]:
 def _failed(task: FailedTask, team: str) -> Item:
     first, *rest = (task.reason or "no reason was given").strip().splitlines() or [""]
     took = f"{words.count(task.runs, 'run')}, {words.span(task.seconds)}"
-    more = [first.rstrip(":"), f"{took}; interlock task retry {task.task_id} --team {team}"]
+    more = [
+        first.rstrip(":"),
+        *words.changed_files(task.changes),
+        f"{took}; interlock task retry {task.task_id} --team {team}",
+    ]
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 

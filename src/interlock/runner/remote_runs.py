@@ -41,10 +41,12 @@ from interlock.errors import (
     StaleRun,
     WorktreeRefused,
 )
+from interlock.gitwork.delivery import listed_of
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.trees import Trees
 from interlock.model.handover import INJECT_BYTES, INJECT_COUNT
+from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
@@ -411,7 +413,10 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
     head = found.repository.git.commit_of(HEADS + branch)
     with workspace.ledger.snapshot() as rows:
         task = find(rows, task_id)
-    start = _before(found, task, base)
+    start, path = _before(found, task, base), found.path(task.id)
+    known: Json = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head, **start}
+    if head is not None:
+        known["changes"] = listed_of(found, known)
     if result.spent is not None:
         with workspace.act(Principal(SYSTEM)) as act:
             run = _of_session(act.rows, task_id, session)
@@ -426,9 +431,7 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         if not reviews:
             claim.must_hold(act, task)
         if head is not None and not reviews:
-            path = found.path(task.id)
-            known = {"path": path, "directory": found.repository.within(path), "branch": branch, "head": head}
-            act.rows.tasks.update(task, worktree={**before, **known, **start, "update": False})
+            act.rows.tasks.update(task, worktree={**before, **known, "update": False})
         if result.status == "cancelled" and not reviews:
             _asks_beyond_limit(act, task, run, unmetered=False)  # Its turn was ended for that, most likely.
     _forget_earlier(found, before, task.worktree or {})

@@ -19,6 +19,7 @@ from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.core.waiting import in_thread
 from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun, WorktreeRefused
+from interlock.gitwork.delivery import listed_of
 from interlock.gitwork.isolation import Isolation, isolation_of, look, trees
 from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
 from interlock.model.evidence import NOT_STARTED, ended
@@ -118,8 +119,8 @@ def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> Worktr
 
 
 def put_away(workspace: Workspace, task: Task) -> Task | None:
-    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed. Answers
-    the task as it is then.
+    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed, and the
+    files that its work has changed so far are written down. Answers the task as it is then.
 
     Raises:
         WorktreeRefused, GitFailed: it could not be; nothing is lost.
@@ -134,7 +135,26 @@ def put_away(workspace: Workspace, task: Task) -> Task | None:
     elif current.state == "review" or current.worktree.get("reads"):
         seal(workspace, current, found)
     found.head()  # What the run has done to the integration branch is known now, and whose commits those are.
+    if task.state != "review":
+        _list_changes(workspace, found, current)
     return current
+
+
+def _list_changes(workspace: Workspace, found: Trees, task: Task) -> None:
+    """Write down which files a task has changed: until it is merged, nothing else tells."""
+    known = task.worktree or {}
+    try:
+        made = listed_of(found, known)
+    except (GitFailed, WorktreeRefused, OSError):  # It is not known then.
+        return
+    if made == known.get("changes"):
+        return
+    with workspace.act(Principal(SYSTEM)) as act:
+        current = act.rows.tasks.get(task.id)
+        if current is None or current.run != task.run or current.state == "done" or current.worktree is None:
+            return  # The merge says it, or whoever works on it now.
+        act.rows.tasks.update(current, worktree={**current.worktree, "changes": made})
+        act.topics.add("tasks")
 
 
 def message_of(task: Task) -> str:

@@ -96,7 +96,9 @@ def report(
 def _left(rows: Rows, tasks: list[Task], reasons: Reasons) -> list[LeftTask]:
     beyond = rows.graph.holding_up(tasks[0].n - 1) if tasks else []
     reasons.know((*complete(rows, beyond), *complete(rows, tasks)))
-    return [LeftTask(*_brief(task), task.blocked_by, reasons.of(task) or _at_hand(task)) for task in tasks]
+    return [
+        LeftTask(*_brief(task), task.blocked_by, reasons.of(task) or _at_hand(task), task.changed) for task in tasks
+    ]
 
 
 def _at_hand(task: Task) -> str:
@@ -152,6 +154,8 @@ def _failed(task: Task, runs: list[Run], now: str) -> FailedTask:
         attempts=task.failures,
         seconds=_length(runs, now),
         spent=spent_together(runs),
+        changes=(task.worktree or {}).get("changes"),
+        changed=task.changed,
     )
 
 

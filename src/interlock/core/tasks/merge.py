@@ -168,7 +168,7 @@ def merged(act: UnitOfWork, task: Task, process: str, proof: dict[str, Any], *, 
         act.rows.team.update(act.rows.team.get(), landed=commit)
     act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
     changes: dict[str, Any] = {"merging": None, "findings": None}
-    made = {"head": proof["head"], "merged": commit, "changes": proof.get("changes")}
+    made = {"head": proof["head"], "merged": commit, **({"changes": proof["changes"]} if proof.get("changes") else {})}
     changes["worktree"] = {**(task.worktree or {}), **made}
     changes["evidence"] = list(task.evidence)
     if proof.get("evidence") is not None:
