@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -100,6 +101,17 @@ def spawn(migrations: Path, directory: Path) -> subprocess.Popen[str]:
 def test_the_version_in_the_code_is_that_of_the_newest_migration() -> None:
     numbers = [number for number, _ in schema.migrations()]
     assert numbers == list(range(1, schema.VERSION + 1))
+
+
+def test_a_new_ledger_has_the_tables_that_migrations_make() -> None:
+    """To the letter. Where a new base is wanted, its statements are those that this query reads of the migrated one."""
+    made = []
+    for directory in (None, schema.DIRECTORY):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            schema.create_schema(connection, directory)
+            said = connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
+            made.append((connection.execute("PRAGMA user_version").fetchone(), said))
+    assert made[0] == made[1]
 
 
 @pytest.mark.req("CORE-FR-003")
