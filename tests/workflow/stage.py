@@ -226,7 +226,7 @@ class MemoryDesk:
         if self.die_at is not None and self.saves >= self.die_at:
             raise Superseded("the process was killed")
         state.version, state.updated_at = state.version + 1, self.now()
-        copied = WorkflowState.from_dict(copy.deepcopy(state.as_dict()))
+        copied = WorkflowState.from_dict(json.loads(json.dumps(state.as_dict())))
         if asking is not None and copied.waiting is not None:
             copied.waiting.question_id = asking.key
         self.saved = copied

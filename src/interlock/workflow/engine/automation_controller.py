@@ -8,6 +8,7 @@ at any moment. Whatever happens, the run ends in TERMINAL or waits for a human, 
 from __future__ import annotations
 
 import copy
+import pickle
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -139,14 +140,12 @@ class AutomationController:
     async def _logged(self, work: Awaitable[T], log: Log) -> T:
         """Do it, and log what it has changed of the state by itself."""
         state = self.run_.state
-        before = copy.deepcopy(state.as_dict())
+        before = {name: pickle.dumps(getattr(state, name)) for name in state.__slots__}
         try:
             return await work
         finally:
-            now = state.as_dict()
-            names = [name for name in state.__slots__ if now[name] != before[name]]
-            if names:
-                changed = {name: copy.deepcopy(getattr(state, name)) for name in names}
+            now = {name: pickle.dumps(getattr(state, name)) for name in before}
+            if changed := {name: pickle.loads(kept) for name, kept in now.items() if kept != before[name]}:
                 log.entries.append((effects.StateChanged(changed), self._runtime.desk.now(), {}, []))
 
     async def _perform(self, effect: effects.Effect) -> effects.Event | None:
