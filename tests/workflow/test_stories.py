@@ -19,7 +19,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.planning import StagedPlan
 from interlock.app.team import Team
-from interlock.errors import InvalidRequest, NotFound, TeamExists
+from interlock.errors import AgentError, InvalidRequest, NotFound, TeamExists
 from interlock.workflow.package import packages
 from interlock.workflow.runs import starting
 from interlock.workflow.stories import inventory, lane
@@ -172,6 +172,49 @@ def test_stories_that_wait_for_what_cannot_be_are_left_out_and_the_rest_is_done(
             stage([key])
 
 
+def test_statuses_are_read_as_people_write_them_and_one_that_is_not_known_begins_nothing(tmp_path: Path) -> None:
+    status = STATUS.replace("1-1-beds: backlog", "1-1-beds: Done").replace(
+        "1-2-seeds: backlog", "1-2-seeds: In Progress"
+    )
+    status = status.replace("1-3-water: backlog", "1-3-water:").replace("2-1-sun: backlog", "2-1-sun: postponed")
+    place = Place(garden(tmp_path / "app", status=status))
+    listed = {key: one["status"] for key, one in place.listed().items()}
+    assert listed == {"1-1-beds": "done", "1-2-seeds": "in-progress", "1-3-water": "", "2-1-sun": "postponed"}
+    staged = place.home.stage_stories(str(place.root), agent="command", command=["true"])
+    assert [one.key for one in staged.new] == ["1-2-seeds"]
+    known = "it must be one of backlog, ready-for-dev, in-progress, review, done"
+    why = [f"1-3-water has no status; {known}", f"2-1-sun has the status 'postponed'; {known}"]
+    assert place("list")["faults"] == why and {f"left out: {one}" for one in why} <= set(staged.notes)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (f"{STATUS}  1-1-beds: done\n", 'line 11: while constructing a mapping, found duplicate key "1-1-beds"'),
+        ("development_status: [\n", "line 2: while parsing a flow node"),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_told_with_the_line(tmp_path: Path, status: str, why: str) -> None:
+    place = Place(garden(tmp_path / "app", status=status))
+    assert why in place("list")["faults"][0]
+    with pytest.raises(InvalidRequest, match=re.escape(why)) as refused:
+        place.home.stage_stories(str(place.root), agent="command", command=["true"])
+    assert not refused.value.message.endswith("..")
+
+
+def test_a_list_that_is_not_text_is_told(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    (place.root / SPRINT).write_bytes(f"{STATUS}  # ä\n".encode("latin-1"))
+    assert place("list")["faults"] == [f"{SPRINT} cannot be read: it is not UTF-8"]
+
+
+def test_an_agent_that_is_not_known_is_told_without_the_plan_that_nobody_wrote(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    with pytest.raises(AgentError, match=r"^Unknown agent 'cluade' for dev-1") as refused:
+        place.home.stage_stories(str(place.root), ["1.1"], agent="cluade", dry_run=True)
+    assert ".yaml" not in refused.value.message
+
+
 def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
     """What stands alone in the first epic, and what stands alone in the second, lets nothing else begin early."""
     epics = EPICS.replace("## Epic 2: The sky\nDependencies: none\n", "## Epic 2: The sky\n")
@@ -259,6 +302,15 @@ def test_the_body_of_a_task_is_its_lane_again() -> None:
     assert starting.lane_of("/bmad-build-auto do this") is None and starting.lane_of("Write it.") is None
     assert lane.task_key("1-2-x") == "1-2-x" and lane.task_key("1-2") == "story-1-2"
     assert len(lane.task_key("1-2-" + "long-" * 30)) <= 50
+
+
+@pytest.mark.long
+def test_an_epic_is_over_with_a_story_that_somebody_has_called_done_in_their_own_spelling(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app", status=f"{STATUS}  2-2-moon: Done\n"))
+    done = place("run", "2.1", "--agent", f"{sys.executable} {AGENT}", "--unattended")
+    assert done["exit"] == 0, done
+    status = place.integrated("show", f"interlock/{done['team']}:{SPRINT}")
+    assert "epic-2: done\n  2-1-sun: done\n  2-2-moon: Done\n" in status
 
 
 @pytest.mark.long

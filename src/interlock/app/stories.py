@@ -15,7 +15,7 @@ from interlock.app.runs import RunVerbs
 from interlock.clock import iso
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal
-from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
+from interlock.errors import AgentError, InvalidRequest, NotFound, PlanError, StorageError, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_team_name
 from interlock.model.program import program
@@ -250,7 +250,13 @@ class StoryVerbs(RunVerbs):
         with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
             path = os.path.join(scratch if dry_run else self._story_folder, f"{plan['team']}.yaml")
             _write(path, plan)
-            return self.stage(path, dry_run=dry_run, redo=redo)
+            try:
+                return self.stage(path, dry_run=dry_run, redo=redo)
+            except (AgentError, PlanError) as error:
+                if not (faults := error.details.get("errors")):
+                    raise
+                # Their lines are those of a file that nobody has written.
+                raise type(error)("\n".join(str(one["message"]) for one in faults)) from None
 
     def _reviewing(self, reviewer: str | None, model: str | None) -> Json:
         """The settings that say who reviews, as far as they are given. Raises InvalidRequest, AgentError."""

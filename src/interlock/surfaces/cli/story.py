@@ -18,7 +18,7 @@ BUDGET = click.option(
 )
 PARALLEL = click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Done at once [default: 4].")
 NOTHING_LISTED = (
-    "No stories here: there is no stories.yaml and no sprint-status.yaml. The package's sprint-planning writes one: "
+    "No stories here: no stories.yaml and no sprint-status.yaml has any. The package's sprint-planning writes one: "
     "interlock workflow list"
 )
 MARKS = {"done": "✓", "in-progress": "▶", "in-review": "▶", "blocked": "✗"}
