@@ -60,7 +60,9 @@ def test_a_workflow_is_queued_by_the_name_by_which_it_is_run(interlock: Interloc
 
 
 def test_the_menus_that_are_listed_are_those_that_lead_on(interlock: Interlock, here: Path) -> None:
-    project(here, body='Ask user: "Accept these changes? (y/n)"')
+    project(here)
+    with (here / "_bmad/bmm/workflows/make-plan/steps/step-01-part.md").open("a") as step:
+        step.write('\n- IF A: ask the user: "Accept these changes? (y/n)"\n')
     asked = interlock("--json", "workflow", "show", "make-plan").json["steps"][0]["menus"]
     assert sorted(asked) == [["A", "P", "C"], ["y", "n"]]
     assert "Step 1: Part 1  [A P C]" in interlock("workflow", "show", "make-plan").out
