@@ -202,6 +202,17 @@ def test_a_list_that_cannot_be_read_is_told_with_the_line(tmp_path: Path, status
     assert not refused.value.message.endswith("..")
 
 
+@pytest.mark.parametrize(("water", "words"), [("done", ["--all"]), ("later", ["1.1"]), ("later", ["--all"])])
+def test_a_run_of_what_is_done_already_succeeds(tmp_path: Path, water: str, words: list[str]) -> None:
+    status = (
+        STATUS.replace("backlog", "done").replace("optional", "done").replace("1-3-water: done", f"1-3-water: {water}")
+    )
+    told = Place(garden(tmp_path / "app", status=status))("run", *words, "--agent", "true agent", "--unattended")
+    done = (water, words) != ("later", ["--all"])
+    assert told["exit"] == (0 if done else 1) and told["all_done"] is done
+    assert told["message"].startswith("No story is left" if done else "What is left cannot be run: 1-3-water")
+
+
 def test_a_list_that_is_not_text_is_told(tmp_path: Path) -> None:
     place = Place(garden(tmp_path / "app"))
     (place.root / SPRINT).write_bytes(f"{STATUS}  # ä\n".encode("latin-1"))
@@ -400,7 +411,8 @@ def test_a_status_that_a_person_sets_back_is_respected_and_the_story_is_done_aga
     words = ("run", "1.2", "--agent", f"{sys.executable} {AGENT}", "--parallel", "1", "--unattended")
     done = place(*words)
     place.home.team(done["team"]).merge(everything=True)
-    assert place(*words)["message"].startswith("No story is left")
+    again = place(*words)
+    assert again["message"].startswith("No story is left") and (again["exit"], again["all_done"]) == (0, True)
     path = place.root / SPRINT
     path.write_text(path.read_text().replace("1-2-seeds: done", "1-2-seeds: ready-for-dev"))
     before = path.read_text()
