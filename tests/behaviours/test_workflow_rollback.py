@@ -192,6 +192,9 @@ def test_the_ten_newest_are_kept_and_what_was_pruned_is_explained(place: RollPla
     done = place.rolling.to(state, rollback_plan.choose(state, 3))
     assert (place.project / PRD).read_text().endswith("2\n")
     assert done.state.completed_steps == [1, 2]
+    with pytest.raises(CheckpointNotFound, match="was rolled back, and its checkpoint with it") as found:
+        rollback_plan.choose(done.state, 7)
+    assert "pruned" not in found.value.message and found.value.details["nearest"]["step_id"] == 3
 
 
 @pytest.mark.req("BMAD-3.7.3", "BMAD-3.7.6", "BMAD-3.7.7", "BMAD-E3.4", "BMAD-FR61")

@@ -189,6 +189,15 @@ def test_no_run_begins_without_the_settings_that_its_project_has_for_it(tmp_path
     assert "interlock.workflows.yaml cannot be read" in refused["message"] and not place.team.workflow_runs()
 
 
+def test_no_run_begins_of_a_workflow_whose_file_is_gone(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (place.root / "_bmad/bmm/workflows/make-plan/workflow.md").unlink()
+    assert place("show", SKILL)["preflight"]["missing"] == ["_bmad/bmm/workflows/make-plan/workflow.md"]
+    refused = place("run", SKILL, "--agent", place.agent())
+    assert (refused["exit"], refused["error"]) == (1, "workflow_not_found")
+    assert "Install the package again" in refused["message"] and not place.team.workflow_runs()
+
+
 def test_a_name_that_two_modules_have_is_said_to_be_of_both(tmp_path: Path) -> None:
     place = Place(tmp_path)
     manifest = place.root / "_bmad/_config/workflow-manifest.csv"

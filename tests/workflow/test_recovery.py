@@ -25,9 +25,18 @@ def test_a_setting_that_is_missing_is_looked_for_before_anybody_is_asked(tmp_pat
     asked = play(root, Player(script(DONE)), desk=MemoryDesk(answers=lambda one: "docs/plans"))
     (question,) = asked.desk.asked.values()
     assert "planning_artifacts" in question.text and asked.state.outcome == "COMPLETED"
+    assert "Set planning_artifacts in _bmad/bmm/config.yaml. Answer with" in question.text
     assert asked.state.plan.values["planning_artifacts"] == "docs/plans"
     given = RunPlan(project=str(root), tier=1, values={"planning_artifacts": "docs"})
     assert not play(root, Player(script(DONE)), plan=given).desk.asked
+
+
+def test_a_step_file_that_is_gone_is_no_setting(tmp_path: Path) -> None:
+    root = project(tmp_path / "p")
+    (root / "_bmad/bmm/workflows/make-plan/steps/step-02-part.md").unlink()
+    (question,) = play(root, Player(script(DONE))).desk.asked.values()
+    assert "Install the package again: _bmad/bmm/workflows/make-plan/steps/step-02-part.md" in question.text
+    assert "does not set" not in question.text
 
 
 @pytest.mark.req("BMAD-2b.8.1")

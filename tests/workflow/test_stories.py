@@ -19,7 +19,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.planning import StagedPlan
 from interlock.app.team import Team
-from interlock.errors import InvalidRequest, NotFound, TeamExists
+from interlock.errors import AgentError, InvalidRequest, NotFound, TeamExists
 from interlock.workflow.package import packages
 from interlock.workflow.runs import starting
 from interlock.workflow.stories import inventory, lane
@@ -172,6 +172,60 @@ def test_stories_that_wait_for_what_cannot_be_are_left_out_and_the_rest_is_done(
             stage([key])
 
 
+def test_statuses_are_read_as_people_write_them_and_one_that_is_not_known_begins_nothing(tmp_path: Path) -> None:
+    status = STATUS.replace("1-1-beds: backlog", "1-1-beds: Done").replace(
+        "1-2-seeds: backlog", "1-2-seeds: In Progress"
+    )
+    status = status.replace("1-3-water: backlog", "1-3-water:").replace("2-1-sun: backlog", "2-1-sun: postponed")
+    place = Place(garden(tmp_path / "app", status=status))
+    listed = {key: one["status"] for key, one in place.listed().items()}
+    assert listed == {"1-1-beds": "done", "1-2-seeds": "in-progress", "1-3-water": "", "2-1-sun": "postponed"}
+    staged = place.home.stage_stories(str(place.root), agent="command", command=["true"])
+    assert [one.key for one in staged.new] == ["1-2-seeds"]
+    known = "it must be one of backlog, ready-for-dev, in-progress, review, done"
+    why = [f"1-3-water has no status; {known}", f"2-1-sun has the status 'postponed'; {known}"]
+    assert place("list")["faults"] == why and {f"left out: {one}" for one in why} <= set(staged.notes)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (f"{STATUS}  1-1-beds: done\n", 'line 11: while constructing a mapping, found duplicate key "1-1-beds"'),
+        ("development_status: [\n", "line 2: while parsing a flow node"),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_told_with_the_line(tmp_path: Path, status: str, why: str) -> None:
+    place = Place(garden(tmp_path / "app", status=status))
+    assert why in place("list")["faults"][0]
+    with pytest.raises(InvalidRequest, match=re.escape(why)) as refused:
+        place.home.stage_stories(str(place.root), agent="command", command=["true"])
+    assert not refused.value.message.endswith("..")
+
+
+@pytest.mark.parametrize(("water", "words"), [("done", ["--all"]), ("later", ["1.1"]), ("later", ["--all"])])
+def test_a_run_of_what_is_done_already_succeeds(tmp_path: Path, water: str, words: list[str]) -> None:
+    status = (
+        STATUS.replace("backlog", "done").replace("optional", "done").replace("1-3-water: done", f"1-3-water: {water}")
+    )
+    told = Place(garden(tmp_path / "app", status=status))("run", *words, "--agent", "true agent", "--unattended")
+    done = (water, words) != ("later", ["--all"])
+    assert told["exit"] == (0 if done else 1) and told["all_done"] is done
+    assert told["message"].startswith("No story is left" if done else "What is left cannot be run: 1-3-water")
+
+
+def test_a_list_that_is_not_text_is_told(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    (place.root / SPRINT).write_bytes(f"{STATUS}  # ä\n".encode("latin-1"))
+    assert place("list")["faults"] == [f"{SPRINT} cannot be read: it is not UTF-8"]
+
+
+def test_an_agent_that_is_not_known_is_told_without_the_plan_that_nobody_wrote(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    with pytest.raises(AgentError, match=r"^Unknown agent 'cluade' for dev-1") as refused:
+        place.home.stage_stories(str(place.root), ["1.1"], agent="cluade", dry_run=True)
+    assert ".yaml" not in refused.value.message
+
+
 def test_an_epic_waits_for_the_whole_one_before_it(tmp_path: Path) -> None:
     """What stands alone in the first epic, and what stands alone in the second, lets nothing else begin early."""
     epics = EPICS.replace("## Epic 2: The sky\nDependencies: none\n", "## Epic 2: The sky\n")
@@ -262,6 +316,15 @@ def test_the_body_of_a_task_is_its_lane_again() -> None:
 
 
 @pytest.mark.long
+def test_an_epic_is_over_with_a_story_that_somebody_has_called_done_in_their_own_spelling(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app", status=f"{STATUS}  2-2-moon: Done\n"))
+    done = place("run", "2.1", "--agent", f"{sys.executable} {AGENT}", "--unattended")
+    assert done["exit"] == 0, done
+    status = place.integrated("show", f"interlock/{done['team']}:{SPRINT}")
+    assert "epic-2: done\n  2-1-sun: done\n  2-2-moon: Done\n" in status
+
+
+@pytest.mark.long
 def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_is_ours(tmp_path: Path) -> None:
     place = Place(garden(tmp_path / "app"))
     planned = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--dry-run")
@@ -348,7 +411,8 @@ def test_a_status_that_a_person_sets_back_is_respected_and_the_story_is_done_aga
     words = ("run", "1.2", "--agent", f"{sys.executable} {AGENT}", "--parallel", "1", "--unattended")
     done = place(*words)
     place.home.team(done["team"]).merge(everything=True)
-    assert place(*words)["message"].startswith("No story is left")
+    again = place(*words)
+    assert again["message"].startswith("No story is left") and (again["exit"], again["all_done"]) == (0, True)
     path = place.root / SPRINT
     path.write_text(path.read_text().replace("1-2-seeds: done", "1-2-seeds: ready-for-dev"))
     before = path.read_text()

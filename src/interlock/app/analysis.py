@@ -21,7 +21,7 @@ from interlock.workflow.entry import (
     validation_type_detector,
 )
 from interlock.workflow.entry.custom_pattern import InvalidPattern
-from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect
+from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect, namesakes, several
 from interlock.workflow.menus.menu_participation_engine import participate
 from interlock.workflow.package import files, packages, references, validators, workflow
 from interlock.workflow.package.packages import Invocation, Package
@@ -108,7 +108,7 @@ def preflight(text: str, directory: str, servers: Iterable[str] = ()) -> Json:
         return (found or Malformed(text, "is not an invocation")).as_dict()
     known = package.find(found) if package else None
     if package is None or known is None:
-        return _not_found(text, package, directory, found.name)
+        return _not_found(text, package, directory, found.name, namesakes(package, found) if package else [])
     definition = workflow.read(package, known)
     fault = next((fault for path, fault in definition.faults if path == known.path), None)
     if fault:
@@ -147,10 +147,12 @@ def _asked(text: str, package: Package | None) -> Invocation | Malformed | None:
     return detect(text, [one.key for one in package.skills] if package else ())
 
 
-def _not_found(text: str, package: Package | None, directory: str, name: str) -> Json:
-    nearest = [] if package is None else list(package.nearest(name))
+def _not_found(text: str, package: Package | None, directory: str, name: str, same: Sequence[str] = ()) -> Json:
+    nearest = list(same) or ([] if package is None else list(package.nearest(name)))
     if package is None:
         message = f"No workflow package is installed in {os.path.abspath(directory)}: there is no _bmad directory."
+    elif same:
+        message = several(text, same)
     else:
         hint = f"Did you mean {nearest[0]}?" if nearest else "`--dir` names the project it is installed in."
         message = f"{text} is not installed here. {hint}"

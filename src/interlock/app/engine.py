@@ -9,7 +9,7 @@ from interlock.lazy_dataclass import dataclass
 from interlock.memory.store import Condition, RecallResult
 from interlock.model.json import Json
 from interlock.model.story import ListedEpic, ListedStory, StoryDetail, StoryList, StoryProposal
-from interlock.workflow.entry.workflow_entry_wrapper import detect, locate
+from interlock.workflow.entry.workflow_entry_wrapper import Malformed, detect, locate
 from interlock.workflow.package import packages
 from interlock.workflow.package.packages import Invocation
 from interlock.workflow.package.packages import Package as Package
@@ -90,6 +90,12 @@ def describe(skill: str, directory: str) -> Json:
         InvalidRequest, InvalidSkillPath, WorkflowNotFound: as `find_workflow`.
     """
     return preview(locate(skill, directory))
+
+
+def check_invocation(text: str) -> None:
+    """Raises InvalidSkillPath: a text begins like an invocation and is none."""
+    if isinstance(found := detect(text), Malformed):
+        raise found.error()
 
 
 def is_invocation(text: str) -> bool:

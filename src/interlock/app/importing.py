@@ -22,7 +22,6 @@ BMAD = {
     name: f"_bmad-output/{name.replace('_', '-')}" for name in ("planning_artifacts", "implementation_artifacts")
 } | {"output_folder": "_bmad-output"}
 """Where BMAD keeps its documents in a project whose configuration is not there."""
-STATUSES = ("backlog", "ready-for-dev", "in-progress", "review", "done")
 
 
 class Stage(Protocol):
@@ -110,8 +109,8 @@ def _stories(path: str) -> TaskSource:
         faults.add(None, message, path=status)
     known = {one.key for one in found.stories}
     for one in found.stories:
-        if one.status not in STATUSES:
-            message = f"{one.key}: {one.status!r} is none of {', '.join(STATUSES)}"
+        if one.status not in engine.stories.STATUSES:
+            message = f"{one.key}: {one.status!r} is none of {', '.join(engine.stories.STATUSES)}"
             faults.add(lines.get(one.key), message, path=status)
         body = "\n\n".join(
             part for part in (one.text.strip()[:9000], f"Story file: {one.file}" if one.file else "") if part

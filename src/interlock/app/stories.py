@@ -15,7 +15,7 @@ from interlock.app.runs import RunVerbs
 from interlock.clock import iso
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal
-from interlock.errors import InvalidRequest, NotFound, StorageError, WorkflowNotFound
+from interlock.errors import AgentError, InvalidRequest, NotFound, PlanError, StorageError, WorkflowNotFound
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM, check_team_name
 from interlock.model.program import program
@@ -191,7 +191,7 @@ class StoryVerbs(RunVerbs):
         settings = self._reviewing(reviewer, reviewer_model)
         left_out = [] if keys else inventory.left_out(epic)
         if not chosen and not begun:
-            raise InvalidRequest(_nothing_left(left_out), field="keys", faults=left_out)
+            raise _nothing_left(left_out, all_done=_all_done(inventory, tasks, keys, epic))
         if tasks and not dry_run:
             self.settle_stories(name)
         plan = self._plan(
@@ -250,7 +250,13 @@ class StoryVerbs(RunVerbs):
         with app.planning.TemporaryDirectory() as scratch:  # To look at a plan changes nothing in the home.
             path = os.path.join(scratch if dry_run else self._story_folder, f"{plan['team']}.yaml")
             _write(path, plan)
-            return self.stage(path, dry_run=dry_run, redo=redo)
+            try:
+                return self.stage(path, dry_run=dry_run, redo=redo)
+            except (AgentError, PlanError) as error:
+                if not (faults := error.details.get("errors")):
+                    raise
+                # Their lines are those of a file that nobody has written.
+                raise type(error)("\n".join(str(one["message"]) for one in faults)) from None
 
     def _reviewing(self, reviewer: str | None, model: str | None) -> Json:
         """The settings that say who reviews, as far as they are given. Raises InvalidRequest, AgentError."""
@@ -457,9 +463,16 @@ def _is_done(task: Task | None) -> bool:
     return task is not None and task.state == "done"
 
 
-def _nothing_left(left_out: Sequence[str]) -> str:
+def _all_done(inventory: app.engine.Backlog, tasks: Mapping[str, Task], keys: Sequence[str], epic: str | None) -> bool:
+    named = {inventory.find(key).key for key in keys}
+    asked = [one for one in inventory.stories if (one.key in named if keys else epic in (None, one.epic))]
+    return bool(asked) and all(one.done or _is_done(tasks.get(app.engine.lanes.task_key(one.key))) for one in asked)
+
+
+def _nothing_left(left_out: Sequence[str], *, all_done: bool) -> InvalidRequest:
     why = f"What is left cannot be run: {'; '.join(left_out)}" if left_out else "No story is left to implement here"
-    return f"{why}. `interlock story list` shows them."
+    said = f"{why}. `interlock story list` shows them."
+    return InvalidRequest(said, field="keys", faults=left_out, all_done=all_done)
 
 
 def _limits(budget: str) -> Json:

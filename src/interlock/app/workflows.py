@@ -32,7 +32,13 @@ class WorkflowVerbs(TeamBase):
     def queue_workflow(self, what: str, *, priority: str | None = None, by: str | None = None) -> Json:
         """Queue a workflow: its task, or an invocation such as `/bmad:bmm:workflows:dev-story`, for which a task is
         made. The entry, with `warnings`; its position is 0 where its turn came at once. A full queue loses its oldest.
+
+        Raises:
+            InvalidSkillPath: it begins like an invocation and is none.
+            TaskNotFound, AmbiguousId: there is no such task, or several have that end of an id.
+            InvalidRequest, InvalidTransition: the task cannot be queued.
         """
+        app.engine.check_invocation(str(what))
         with self._act(by) as act:
             if isinstance(what, str) and what.strip().startswith(INVOCATION):
                 text = what.strip()

@@ -102,6 +102,16 @@ def test_required_documents_are_listed_when_they_are_there(interlock: Interlock,
     assert (found["status"], found["validated_files"]) == ("PASSED", ["out/prd.md", "out/the-architecture.md"])
 
 
+@pytest.mark.usefixtures("package")
+def test_a_name_that_is_that_of_several_is_not_called_missing(interlock: Interlock, here: Path) -> None:
+    with (here / "_bmad" / "_config" / "workflow-manifest.csv").open("a") as manifest:
+        manifest.write('"make-it","Makes it","bmgd","_bmad/bmgd/workflows/make-it/workflow.yaml"\n')
+    found = interlock("analyze", "preflight", "make-it").json
+    other = "/bmad:bmgd:workflows:make-it"
+    assert found["error"] == "workflow_not_found" and found["nearest"] == [SKILL, other]
+    assert found["message"] == f"make-it is the name of several: {SKILL}, {other}. Say which one."
+
+
 def test_optional_inputs_never_fail(interlock: Interlock, package: Path) -> None:
     require(package, 'input_file_patterns:\n  prd: {whole: "{output_folder}/*prd*.md", load_strategy: FULL_LOAD}\n')
     assert interlock("analyze", "preflight", SKILL).json["overall_status"] == "READY"

@@ -54,6 +54,23 @@ def test_a_workflow_is_queued_by_the_name_by_which_it_is_run(interlock: Interloc
     assert interlock("--json", "task", "list").json["tasks"][0]["subject"] == "/bmad:bmm:workflows:make-plan"
     refused = interlock("workflow", "queue", "add", "make-plans")
     assert refused.code == 1 and "make-plan" in refused.err
+    refused = interlock("--json", "workflow", "queue", "add", "/bmad:make-plan")
+    assert (refused.code, refused.error["error"]) == (1, "invalid_skill_path")
+    assert len(interlock("--json", "task", "list").json["tasks"]) == 1
+
+
+def test_the_menus_that_are_listed_are_those_that_lead_on(interlock: Interlock, here: Path) -> None:
+    project(here)
+    with (here / "_bmad/bmm/workflows/make-plan/steps/step-01-part.md").open("a") as step:
+        step.write('\n- IF A: ask the user: "Accept these changes? (y/n)"\n')
+    asked = interlock("--json", "workflow", "show", "make-plan").json["steps"][0]["menus"]
+    assert sorted(asked) == [["A", "P", "C"], ["y", "n"]]
+    assert "Step 1: Part 1  [A P C]" in interlock("workflow", "show", "make-plan").out
+
+
+def test_a_package_that_lists_nothing_is_not_called_missing(interlock: Interlock, here: Path) -> None:
+    (here / "_bmad").mkdir()
+    assert "no `_bmad` directory here or above lists any" in interlock("workflow", "list").out
 
 
 def run_of_three_steps(here: Path) -> None:

@@ -18,7 +18,7 @@ BUDGET = click.option(
 )
 PARALLEL = click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Done at once [default: 4].")
 NOTHING_LISTED = (
-    "No stories here: there is no stories.yaml and no sprint-status.yaml. The package's sprint-planning writes one: "
+    "No stories here: no stories.yaml and no sprint-status.yaml has any. The package's sprint-planning writes one: "
     "interlock workflow list"
 )
 MARKS = {"done": "✓", "in-progress": "▶", "in-review": "▶", "blocked": "✗"}
@@ -104,10 +104,16 @@ def run(
     if sum((bool(keys), epic is not None, everything)) != 1:
         raise InvalidRequest("Name stories, or an epic with --epic N, or say --all.", field="keys")
     kind, command = program(agent) if agent else (None, None)
-    staged = call.home.stage_stories(
-        directory, keys, epic=epic, parallel=parallel, agent=kind, command=command or (), budget=budget,
-        team=call.asked.team, dry_run=dry_run, reviewer=reviewer, reviewer_model=reviewer_model,
-    )  # fmt: skip
+    try:
+        staged = call.home.stage_stories(
+            directory, keys, epic=epic, parallel=parallel, agent=kind, command=command or (), budget=budget,
+            team=call.asked.team, dry_run=dry_run, reviewer=reviewer, reviewer_model=reviewer_model,
+        )  # fmt: skip
+    except InvalidRequest as error:
+        if not error.details.get("all_done"):
+            raise
+        call.answer({"all_done": True, "message": error.message}, error.message)
+        return 0
     return run_staged(call, staged, unattended=unattended, dry_run=dry_run, stories=True)
 
 

@@ -39,7 +39,7 @@ def list_(call: Call, directory: str) -> None:
     for one in found:
         about = workflow_board.short(str(one["description"]), 80)
         lines.append(f"{words.strong(str(one['skill']).ljust(width))}  {about}")
-    nothing = "No workflow package is installed here (no `_bmad` directory here or above)."
+    nothing = "No workflow is installed here: no `_bmad` directory here or above lists any."
     call.answer({"workflows": found}, lines or nothing)
 
 

@@ -287,7 +287,9 @@ def preview(found: Json) -> list[str]:
     lines += [click.style(f"  missing: {name}", fg="yellow") for name in found["preflight"]["missing"]]
     for one in found["steps"]:
         mark = " " if one["expected"] else words.faint("(another way)")
-        menu = f"  [{' '.join(one['menus'][-1])}]" if one["menus"] else ""
+        # The menu that the step ends with is the one that continues; others are asked on the way.
+        last = next((keys for keys in one["menus"] if "C" in keys), one["menus"][-1] if one["menus"] else None)
+        menu = f"  [{' '.join(last)}]" if last else ""
         lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
     for one in found["hooks"]:
         how = [word for word in (one["matcher"], "critical" * one["critical"], "once" * one["once"]) if word]

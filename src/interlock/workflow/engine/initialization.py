@@ -50,7 +50,9 @@ def initialize(run: Draft) -> None:
         run.event("workflow.recovered", recovery_method="located_configuration", attempts_count=1, what=name)
     missing = left
     if missing:
-        _ask_for(run, missing, f"{state.skill} needs {', '.join(missing)}, which this project does not set")
+        advice = " ".join(check.remediation for check in found.checks if not set(missing).isdisjoint(check.missing))
+        why = f"{state.skill} needs {', '.join(missing)}, which this project does not have"
+        _ask_for(run, missing, ". ".join(part for part in (why, advice.removesuffix(".")) if part))
     else:
         run.effect(Act.BIND)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from interlock.errors import InvalidRequest, InvalidSkillPath, WorkflowNotFound
 from interlock.lazy_dataclass import dataclass
@@ -52,6 +52,11 @@ class Malformed:
         """The shape that `interlock analyze skill` shows."""
         message = f"{self.text!r} {self.reason}. Write it like {EXAMPLES[0]}."
         return {"detected": False, "error": "invalid_skill_path", "message": message, "examples": list(EXAMPLES)}
+
+    def error(self) -> InvalidSkillPath:
+        """The refusal of it."""
+        found = self.as_dict()
+        return InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
 
 
 def detect(message: str, names: Collection[tuple[str, str, str]] = ()) -> Invocation | Malformed | None:
@@ -129,6 +134,17 @@ class Located:
     arguments: str = ""
 
 
+def namesakes(package: Package, asked: Invocation) -> list[str]:
+    """The skills that a bare name may mean, where it is that of several."""
+    same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
+    return same if asked.module is None and len(same) > 1 else []
+
+
+def several(text: str, same: Sequence[str]) -> str:
+    """What is said of a name that is that of several."""
+    return f"{text} is the name of several: {', '.join(same)}. Say which one."
+
+
 def locate(text: str, directory: str) -> Located:
     """The workflow that `text` invokes, among those installed in the project at or above `directory`.
 
@@ -141,8 +157,7 @@ def locate(text: str, directory: str) -> Located:
     words = text.strip()
     asked = detect(words, [skill.key for skill in package.skills] if package is not None else ())
     if isinstance(asked, Malformed):
-        found = asked.as_dict()
-        raise InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
+        raise asked.error()
     if package is None:
         raise WorkflowNotFound(
             f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
@@ -157,10 +172,8 @@ def locate(text: str, directory: str) -> Located:
         raise InvalidRequest(f"{words[:100]!r} names no workflow. `interlock workflow list` shows them.", field="skill")
     skill = package.find(asked)
     if skill is None:
-        same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
-        if asked.module is None and len(same) > 1:
-            said = f"{asked.text} is the name of several: {', '.join(same)}. Say which one."
-            raise WorkflowNotFound(said, skill=asked.text, nearest=same)
+        if same := namesakes(package, asked):
+            raise WorkflowNotFound(several(asked.text, same), skill=asked.text, nearest=same)
         near = package.nearest(asked.name)
         hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
         raise WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))

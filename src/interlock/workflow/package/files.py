@@ -161,6 +161,14 @@ def line_of(text: str, keys: Sequence[str | int], name: str = "workflow.md") -> 
     return line
 
 
+def told(error: Exception) -> str:
+    """Why a file cannot be read, and where it is not YAML on which line."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    mark = getattr(error, "problem_mark", None)
+    return f"line {mark.line + 1}: {_problem(error)}" if mark else str(error).splitlines()[0].removesuffix(".")
+
+
 def _problem(error: Any) -> str:
     parts = [str(part).strip() for part in (error.context, error.problem) if part]
     return ", ".join(dict.fromkeys(parts)) or "not valid YAML"

@@ -13,7 +13,7 @@ from typing import Any
 from interlock.core.tasks import create
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.errors import InterlockError, InvalidRequest
+from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
 from interlock.lazy_dataclass import dataclass
 from interlock.model.event import Event
 from interlock.model.json import Json
@@ -120,9 +120,17 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
 
     Raises:
         InvalidRequest: the brief is too long, the tier, profile or mode is none, or there are too many values.
+        WorkflowNotFound: its package lists it, and its file is not there.
         WorkflowNotRendered: its package renders it with a program that is not here.
         SafetyOverrideBlocked: a value, the arguments or the configuration want to switch off what nobody can.
     """
+    if not found.package.files.exists(found.skill.path):
+        raise WorkflowNotFound(
+            f"{found.skill.invocation} cannot be followed: its package lists {found.skill.path}, which is not there. "
+            "Install the package again.",
+            skill=found.skill.invocation,
+            nearest=[],
+        )
     if len(wanted.brief) > BRIEF_LIMIT or len(wanted.values) > VALUES:
         raise InvalidRequest(f"A brief has at most {BRIEF_LIMIT} characters, --set at most {VALUES} values.")
     if wanted.tier is not None and not 0 <= wanted.tier <= 4:

@@ -219,8 +219,14 @@ def _changes(state: WorkflowState, checkpoint: CheckpointRow) -> list[Change]:
 def _missing(state: WorkflowState, wanted: StepId) -> CheckpointNotFound:
     record = state.steps.get(step_key(wanted))
     points: Sequence[CheckpointRow] = [one for one in state.checkpoints if one["can_rollback"]]
+    advice = ""
     if record is None or record.visit == 0:
         why = f"Step {wanted} was never begun, so there is nothing to go back to."
+        nearest = points[-1] if points else None
+    elif record.status == "rolled_back":
+        why = (
+            f"Step {wanted} ({record.name}) was rolled back, and its checkpoint with it; it has not begun again since."
+        )
         nearest = points[-1] if points else None
     else:
         why = (
@@ -228,11 +234,10 @@ def _missing(state: WorkflowState, wanted: StepId) -> CheckpointNotFound:
             "kept."
         )
         nearest = points[0] if points else None
+        advice = " If the earlier state is critical, recreate it by hand from your own copies or version control."
     offer = ""
     if nearest is not None:
         offer = f" The nearest available is step {nearest['step_id']} ({nearest['step_name']}, {nearest['timestamp']})."
-    if record is not None and record.visit:
-        offer += " If the earlier state is critical, recreate it by hand from your own copies or version control."
     return CheckpointNotFound(
-        why + offer, step=wanted, nearest=shown(nearest) if nearest else None, available=available(state)
+        why + offer + advice, step=wanted, nearest=shown(nearest) if nearest else None, available=available(state)
     )

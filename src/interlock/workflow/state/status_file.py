@@ -19,6 +19,7 @@ from ruamel.yaml.error import YAMLError
 from interlock.errors import ConfigParseError, NotFound
 from interlock.lazy_dataclass import dataclass
 from interlock.workflow.errors import StateConflict
+from interlock.workflow.package import files as package_files
 from interlock.workflow.package.variables import DEFAULT_OUTPUT
 from interlock.workflow.state import files
 
@@ -66,13 +67,13 @@ def read(path: str) -> dict[str, str] | None:
         return None
 
 
-def statuses(text: str) -> dict[str, str]:
-    """The statuses of a file's text, in their order.
+def statuses(text: str, *, unset: bool = False) -> dict[str, str]:
+    """The statuses of a file's text, in their order; with `unset` also the keys without one, as "".
 
     Raises:
         ConfigParseError: it is not YAML.
     """
-    return {key: place.status for key, place in _places(text).items()}
+    return {key: place.status for key, place in _places(text, unset).items()}
 
 
 def changed(text: str, key: str, status: str) -> str:
@@ -120,21 +121,21 @@ def write(
     return read(path) or {}
 
 
-def _places(text: str) -> dict[str, Place]:
+def _places(text: str, unset: bool = False) -> dict[str, Place]:
     reader = YAML(typ="rt", pure=True)
     reader.preserve_quotes = True
     try:
         whole = reader.load(text)
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigParseError(f"The status file is not YAML: {str(error).splitlines()[0]}.") from error
+        raise ConfigParseError(f"The status file is not YAML: {package_files.told(error)}.") from error
     found: dict[str, Place] = {}
     if isinstance(whole, Mapping):
         for name in TRACKED:
-            found |= dict(_walk(whole.get(name)))
+            found |= dict(_walk(whole.get(name), unset))
     return found
 
 
-def _walk(node: Any, depth: int = 0) -> Iterator[tuple[str, Place]]:
+def _walk(node: Any, unset: bool, depth: int = 0) -> Iterator[tuple[str, Place]]:
     """`key: status`, groups of them, or a list of items with an id and a status."""
     if depth > 4:
         return
@@ -145,20 +146,20 @@ def _walk(node: Any, depth: int = 0) -> Iterator[tuple[str, Place]]:
                 if key is not None and "status" in item:
                     yield key, _place(item, "status")
                 else:
-                    yield from _walk(item, depth + 1)
+                    yield from _walk(item, unset, depth + 1)
     elif isinstance(node, Mapping):
         for key, value in node.items():
             if isinstance(value, Mapping) and "status" in value and not isinstance(value["status"], (Mapping, list)):
                 yield str(key), _place(value, "status")
             elif isinstance(value, (Mapping, list)):
-                yield from _walk(value, depth + 1)
-            elif value is not None:
+                yield from _walk(value, unset, depth + 1)
+            elif value is not None or unset:
                 yield str(key), _place(node, key)
 
 
 def _place(node: Any, key: Any) -> Place:
     line, column = node.lc.value(key)
-    return Place(str(node[key]), line, column)
+    return Place("" if node[key] is None else str(node[key]), line, column)
 
 
 QUOTED = re.compile(r"""\A(?:'(?:[^']|'')*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)

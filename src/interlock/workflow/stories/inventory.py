@@ -38,6 +38,8 @@ from interlock.workflow.package.variables import DEFAULT_OUTPUT
 from interlock.workflow.state import status_file
 
 BACKLOG, DONE, BLOCKED = "backlog", "done", "blocked"
+STATUSES = (BACKLOG, "ready-for-dev", "in-progress", "review", DONE)
+"""Those of a story in `sprint-status.yaml`. Those of a record are judged by the skill that resumes it."""
 SPRINT = "sprint-status.yaml"
 LISTED = "stories.yaml"
 KEY = re.compile(r"^(\d+)-(\d+[a-z]?)-[\w.-]+$")
@@ -226,7 +228,7 @@ def _of_folder(root: str, folder: str, faults: list[str]) -> list[PlannedStory]:
         with open(os.path.join(root, name), encoding="utf-8") as file:
             entries = YAML(typ="safe", pure=True).load(file.read(package_files.SETTINGS_LIMIT))
     except (OSError, UnicodeDecodeError, YAMLError, ValueError, RecursionError) as error:
-        faults.append(f"{name} cannot be read: {str(error).splitlines()[0]}")
+        faults.append(f"{name} cannot be read: {package_files.told(error)}")
         return []
     slug = os.path.basename(folder).removeprefix("spec-") or "spec"
     made: list[PlannedStory] = []
@@ -284,9 +286,9 @@ def _of_sprint(
 ) -> tuple[list[PlannedStory], dict[str, str], list[str]]:
     try:
         with open(path, encoding="utf-8") as file:
-            statuses = status_file.statuses(file.read(package_files.SETTINGS_LIMIT))
+            statuses = status_file.statuses(file.read(package_files.SETTINGS_LIMIT), unset=True)
     except (OSError, UnicodeDecodeError, ConfigParseError) as error:
-        faults.append(f"{os.path.relpath(path, root)} cannot be read: {error}")
+        faults.append(f"{os.path.relpath(path, root)} cannot be read: {package_files.told(error)}")
         return [], {}, []
     texts = _epic_texts(root, config)
     folder = os.path.relpath(os.path.dirname(path), root)
@@ -305,14 +307,20 @@ def _of_sprint(
         there = os.path.isfile(os.path.join(root, own))
         title = told.title or key.partition("-")[2].partition("-")[2].replace("-", " ").capitalize()
         depends = dict.fromkeys(_texts(settings.get("depends_on")), "its file says so")
-        status = {"drafted": "ready-for-dev", "contexted": BACKLOG}.get(status, status)
         made.append(PlannedStory(
-            key, f"{named[1]}-{named[2]}", named[1], title[:200], status, told.text, "", own if there else "", "",
-            depends, source=told.source, line=told.line,
+            key, f"{named[1]}-{named[2]}", named[1], title[:200], meant(status), told.text, "", own if there else "",
+            "", depends, source=told.source, line=told.line,
         ))  # fmt: skip
     retrospectives = [epic for epic in epics if statuses.get(f"epic-{epic}-retrospective", "") not in ("", DONE)]
     said = {epic: texts.get((epic, ""), EpicText()) for epic in epics}
     return _with_dependencies(made, said), epics, retrospectives
+
+
+def meant(status: str) -> str:
+    """The status that one in `sprint-status.yaml` stands for, however it is spelled; itself where it is not known."""
+    same = "-".join(status.lower().replace("_", " ").split())
+    same = {"drafted": "ready-for-dev", "contexted": BACKLOG}.get(same, same)
+    return same if same in STATUSES else status
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +434,12 @@ def _backlog(
     """In dispatch order: that of the lists, each story after all that it waits for."""
     known = {one.key: one for one in stories}
     placed: dict[str, PlannedStory] = {}
-    impossible: dict[str, str] = {}
+    impossible = {
+        one.key: f"{one.key} has {f'the status {one.status!r}' if one.status else 'no status'}; it must be one of "
+        f"{', '.join(STATUSES)}"
+        for one in stories
+        if not one.folder and one.status not in STATUSES
+    }
 
     def place(one: PlannedStory, above: tuple[str, ...]) -> None:
         for key, why in one.depends_on.items():

@@ -40,7 +40,7 @@ from interlock.workflow.state import status_file, step_tracking
 from interlock.workflow.state.document import COMPLETED, StepRecord, WorkflowState, step_key
 from interlock.workflow.stories import lane as lanes
 from interlock.workflow.stories import spec
-from interlock.workflow.stories.inventory import BACKLOG, DONE, KEY, sprint_path
+from interlock.workflow.stories.inventory import BACKLOG, DONE, KEY, meant, sprint_path
 from interlock.workflow.stories.spec import Deferred
 
 TYPE = "IMPLEMENTATION"
@@ -290,7 +290,7 @@ def _wanted(done: Sequence[str], now: Mapping[str, str]) -> dict[str, str]:
         found = re.fullmatch(r"epic-(\d+)", key)
         if found is None or status == DONE:
             continue
-        own = [its for name, its in after.items() if (story := KEY.match(name)) and story[1] == found[1]]
+        own = [meant(its) for name, its in after.items() if (story := KEY.match(name)) and story[1] == found[1]]
         became = DONE if own and all(one == DONE for one in own) else "in-progress" if DONE in own else status
         if became != status and status in (BACKLOG, "contexted", "in-progress"):
             wanted[key] = became
