@@ -536,6 +536,31 @@ def test_a_ledger_is_exported_and_imported_by_commands(home: Home, tmp_path: Pat
 
 
 @pytest.mark.parametrize("where", ["files", "server"])
+def test_a_ledger_imported_under_another_name_is_a_team_of_its_own(tmp_path: Path, where: str) -> None:
+    place, file = tmp_path / "home", str(tmp_path / "alpha.gz")
+    if where == "server":
+        on_postgres(place)
+    with interlock.connect(str(place)) as home:
+        team = home.create_team("alpha")
+        team.spawn("bob")
+        task = team.claim(team.create_task("Write it").id, by="bob")
+        home.export_ledger("alpha", file)
+        other = home.import_ledger(file, "beta")
+        assert [(one.id, one.state, one.owner) for one in other.tasks()] == [(task.id, "ready", None)]
+        assert other.claim(task.id, by="bob").run_id == f"{task.id}.2"
+        assert other.describe().team.name == "beta" and other.id() != team.id()
+        assert team.task(task.id).run_id == task.run_id, "the original goes on"
+        with pytest.raises(TeamExists):
+            home.import_ledger(file, "beta")
+        assert home.check_ledgers() == {"alpha": [], "beta": []}
+    with interlock.connect(str(place)) as home:
+        assert home.doctor().healthy
+        assert home.team("beta").task(task.id).owner == "bob"
+        home.delete_team("beta")
+        assert home.teams() == ["alpha"]
+
+
+@pytest.mark.parametrize("where", ["files", "server"])
 def test_a_ledger_is_checked_and_backed_up_by_commands(tmp_path: Path, where: str) -> None:
     place = tmp_path / "home"
     if where == "server":

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.app import receipts
+from interlock.core.reports.witness import derive
 from interlock.errors import Forbidden, InvalidRequest, StorageError
-from interlock.model.witness import Witness
+from interlock.model.witness import Witness, as_text
 from interlock.surfaces.cli import main
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, stage
@@ -65,6 +67,26 @@ def test_work_in_the_users_own_directory_is_verified_and_not_witnessed(place: Pl
     told = place.team.witness()
     assert (told.claimed, told.verified, told.witnessed) == (1, 1, 0)
     assert told.unwitnessed[0].lacks == "has a check, but not of the merged tree"
+
+
+def test_history_that_was_pruned_is_said_where_it_was_counted(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.stage({"one": {"run": "true", "verify": "true"}})
+    place.drive()
+    assert place.team.witness().pruned_at is None
+    place.home.prune_ledgers(0)
+    told = place.team.witness()
+    assert told.pruned_at is not None and f"history was pruned at {told.pruned_at}" in as_text(told)[-1]
+    file, earlier = tmp_path / "receipt.json", tmp_path / "earlier.json"
+    place.home.write_receipt("crew", str(file))
+    with monkeypatch.context() as patch:
+        patch.setattr(receipts, "derive", lambda found: replace(derive(found), pruned_at=None))
+        place.home.write_receipt("crew", str(earlier))
+    for one in (file, earlier):
+        found = receipts.verify(str(one))
+        assert (found.faults, found.figures.pruned_at) == ([], told.pruned_at)
+        assert any("history was pruned" in line for line in receipts.as_text(found))
 
 
 @pytest.mark.long
@@ -181,6 +203,16 @@ def test_a_name_that_comes_twice_is_refused(receipt: tuple[Path, dict[str, Any],
     file.write_text(receipt[0].read_text().replace('"format":', '"key": "00", "format":', 1))
     with pytest.raises(InvalidRequest, match="twice"):
         receipts.verify(str(file))
+
+
+@pytest.mark.parametrize("text", ["", "00ff", "no key at all"])
+def test_a_key_that_is_none_is_refused_and_said_where_it_is(place: Place, tmp_path: Path, text: str) -> None:
+    place.stage({"one": {"run": "true"}})
+    secret = Path(place.home.path, "receipts.key")
+    secret.write_text(text)
+    with pytest.raises(StorageError, match=r"receipts\.key back from a backup, or remove it"):
+        place.home.write_receipt("crew", str(tmp_path / "receipt.json"))
+    assert secret.read_text() == text and not (tmp_path / "receipt.json").exists()
 
 
 def test_a_run_signs_nothing(place: Place) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,11 +25,12 @@ from interlock.gitwork.git import Git
 from interlock.lazy_dataclass import dataclass
 from interlock.model.json import Json
 from interlock.model.names import RECEIPT_KEY_FILE
-from interlock.model.witness import Account, Witness
+from interlock.model.witness import Account, Witness, pruned
 from interlock.storage import files
 
 FORMAT = "interlock-receipt/1"
 GIT_SECONDS = 60.0
+SECRET_BYTES = 32
 LARGEST = 256 * 1024 * 1024
 NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """What git calls a commit or a tree."""
@@ -105,11 +107,16 @@ def verify(path: str, repository: str | None = None, key: str | None = None) -> 
         return CheckedReceipt(receipt.key, account.team, account.at, receipt.figures, 0, None, [], faults)
     if key is not None and key.strip().lower() != receipt.key:
         faults.append(f"it is signed with the key {receipt.key}, not with {key.strip()}")
+    figures = receipt.figures
     try:
-        follows = derive(account) == receipt.figures
+        counted = derive(account)
+        # Earlier versions did not say that history was pruned, though their rows do.
+        follows = figures in (counted, replace(counted, pruned_at=None))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidRequest(f"{path} is no receipt: its rows make no sense.", field="file") from error
-    if not follows:
+    if follows:
+        figures = counted
+    else:
         faults.append("its figures do not follow from its rows")
     named = dict(_named(account))
     absent: list[str] = []
@@ -123,7 +130,7 @@ def verify(path: str, repository: str | None = None, key: str | None = None) -> 
             absent += [] if has else [commit]
             if has not in ("", tree):
                 faults.append(f"commit {commit} has the tree {has}, not {tree}")
-    return CheckedReceipt(receipt.key, account.team, account.at, receipt.figures, len(named), found, absent, faults)
+    return CheckedReceipt(receipt.key, account.team, account.at, figures, len(named), found, absent, faults)
 
 
 def as_text(found: CheckedReceipt) -> list[str]:
@@ -135,6 +142,8 @@ def as_text(found: CheckedReceipt) -> list[str]:
         "The figures follow from the rows that it carries: "
         f"{found.figures.witnessed} of {found.figures.claimed} completions of {found.team} witnessed.",
     ]
+    if found.figures.pruned_at is not None:
+        lines.append(f"Its {pruned(found.figures)}.")
     if found.found is None:
         lines.append(f"It names {found.trees} merged trees; give --repository to compare them.")
     else:
@@ -208,8 +217,15 @@ def _secret(home: str) -> bytes:
     try:
         with files.locked_file(os.path.join(home, ".receipts.lock")):
             if not os.path.exists(path):
-                files.replace(path, os.urandom(32).hex().encode())
+                files.replace(path, os.urandom(SECRET_BYTES).hex().encode())
             with open(path, encoding="ascii") as file:
-                return bytes.fromhex(file.read().strip())
+                found = bytes.fromhex(file.read().strip())
+        if len(found) != SECRET_BYTES:
+            raise ValueError(f"it has {len(found)} bytes, not {SECRET_BYTES}")
+        return found
     except (OSError, ValueError) as error:
-        raise StorageError(f"The key of receipts cannot be read or made: {error}.", path=path) from error
+        raise StorageError(
+            f"The key of receipts cannot be read or made: {error}. Put {path} back from a backup, or remove it: the "
+            "next receipt makes a new key.",
+            path=path,
+        ) from error

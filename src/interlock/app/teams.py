@@ -224,18 +224,22 @@ class TeamsOfHome(WindowVerbs):
 
     def import_ledger(self, path: str, name: str | None = None) -> Team:
         """Make a team from a file that `export_ledger` wrote, with all its ids and events, and by default its name.
+        Under another name it is a team of its own: what is at work in the original is not at work in it.
 
         Raises:
             InvalidTeamName, TeamExists: the name cannot be that of a new team.
             StorageError: the file is damaged or of another version, or the ledger cannot be made.
         """
         self.need_person("take a ledger in")
-        if name is None:
-            from interlock.storage.sql import archive  # here, since few commands read one
+        from interlock.doctor.team import separate  # here, since few commands read an archive
+        from interlock.storage.sql import archive
 
-            name = archive.read(os.path.abspath(path))[0].team
-        check_team_name(name)
-        self._catalog.take_in(os.path.abspath(path), name)
+        path = os.path.abspath(path)
+        own = archive.read(path)[0].team
+        name = check_team_name(own if name is None else name)
+        self._catalog.take_in(path, name)
+        if name != own:
+            separate(self._in_directory(name))
         return self.team(name)
 
     def deletable(self, name: str, *, by: str = HUMAN) -> TeamOverview:

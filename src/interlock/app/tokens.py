@@ -221,7 +221,7 @@ class Tokens:
             lasting: seconds after which it opens nothing any more.
 
         Raises:
-            InvalidRequest: no such role, or not one for a person.
+            InvalidRequest: no such role, or not one for a person; it would open nothing from the start.
         """
         if role not in ROLES:
             raise InvalidRequest(f"There is no role {role!r}. Use one of: {', '.join(ROLES)}.", field="role")
@@ -233,6 +233,10 @@ class Tokens:
             )
         if role != "worker" and name != HUMAN:
             check_member_name(name)
+        if lasting is not None and not lasting > 0:
+            raise InvalidRequest(
+                "Such a token opens nothing. Say how long it is good for: 90m, 12h, 30d.", field="expires"
+            )
         secret, now = PREFIX + secrets.token_urlsafe(32), self._clock.now()
         until = None if lasting is None else iso(now + lasting)
         made = Token(secrets.token_hex(4), name, team, role, _digest(secret), iso(now), until)

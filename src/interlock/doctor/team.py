@@ -217,8 +217,7 @@ def _damaged(team: str, catalog: Catalog, damage: str) -> list[DoctorFinding]:
 
 
 def examine_name(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
-    """Find a ledger of another name; with `repair` it becomes a team of its own, which does not touch what the
-    original runs: open runs are given back, worktrees of the original are forgotten, its runner is not this one's."""
+    """Find a ledger of another name; with `repair` it becomes a team of its own."""
     with workspace.ledger.snapshot() as rows:
         team = rows.team.get()
         worktrees = rows.tasks.worktrees()
@@ -229,23 +228,28 @@ def examine_name(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
     if worktrees and not workspace.catalog.exists(team.name):
         finding.what += f" Its tasks have worktrees below {original}: move the directory back."
     elif repair:
-        with workspace.act(Principal(SYSTEM, face="doctor")) as act:
-            act.rows.team.update(
-                act.rows.team.get(), id=str(uuid.uuid4()), name=workspace.name, runner=None, landed=None,
-                updated_at=act.at,
-            )  # fmt: skip
-            for run in act.rows.runs.open():
-                task = act.rows.tasks.get(run.task_id)
-                if task is not None and task.run == run.number:
-                    end_run(act, task, "reclaimed", f"the run belongs to team {team.name}")
-                    if task.state == "in-progress":
-                        move(act, task, waiting_state(task), reason=f"its run belongs to team {team.name}")
-            for task in act.rows.tasks.worktrees():
-                act.rows.tasks.update(task, worktree=None, merging=None, updated_at=act.at)
-            act.event("team.updated", name=workspace.name, was=team.name)
-            act.topics.add("tasks")
+        separate(workspace)
         finding.repaired = True
     return [finding]
+
+
+def separate(workspace: Workspace) -> None:
+    """Make what calls itself otherwise than its directory a team of its own, which does not touch what the original
+    runs: open runs are given back, worktrees of the original are forgotten, its runner is not this one's."""
+    with workspace.act(Principal(SYSTEM, face="doctor")) as act:
+        team = act.rows.team.get()
+        was, id = team.name, workspace.ledger.id or str(uuid.uuid4())
+        act.rows.team.update(team, id=id, name=workspace.name, runner=None, landed=None, updated_at=act.at)
+        for run in act.rows.runs.open():
+            task = act.rows.tasks.get(run.task_id)
+            if task is not None and task.run == run.number:
+                end_run(act, task, "reclaimed", f"the run belongs to team {was}")
+                if task.state == "in-progress":
+                    move(act, task, waiting_state(task), reason=f"its run belongs to team {was}")
+        for task in act.rows.tasks.worktrees():
+            act.rows.tasks.update(task, worktree=None, merging=None, updated_at=act.at)
+        act.event("team.updated", name=workspace.name, was=was)
+        act.topics.add("tasks")
 
 
 def examine_branch(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:

@@ -116,6 +116,8 @@ class Witness:
     """`verified` by `human_minutes`; None where nobody was needed at all."""
     tokens_per_verified: float | None = None
     """Tokens of all runs by `verified`; None where either is not known."""
+    pruned_at: str | None = None
+    """When history was last deleted: acts of people, refused claims and silences of finished work may be missing."""
 
 
 PASSIVE = frozenset(
@@ -147,7 +149,16 @@ def as_text(found: Witness) -> list[str]:
         f"  verified tasks a human minute  {_figure(found.verified_per_human_minute, 'nobody was needed')}",
         f"  tokens a verified task         {_figure(found.tokens_per_verified, 'unknown')}",
     ]
-    return lines + [f"  not witnessed: {one.task_id} {one.lacks}" for one in found.unwitnessed]
+    lines += [f"  not witnessed: {one.task_id} {one.lacks}" for one in found.unwitnessed]
+    return lines + ([f"  {pruned(found)}"] if found.pruned_at else [])
+
+
+def pruned(found: Witness) -> str:
+    """What history that was deleted means for the figures."""
+    return (
+        f"history was pruned at {found.pruned_at}: human touches, refused claims and silences of work finished before "
+        "may be missing"
+    )
 
 
 def _tokens(found: Witness) -> str:

@@ -514,6 +514,10 @@ class Ledger(Protocol):
         """Where the store is, for messages: a path, or the address of a server."""
 
     @property
+    def id(self) -> str | None:
+        """The id by which a server lists the team; None where only the ledger itself says who it is."""
+
+    @property
     def clock(self) -> Clock:
         """The time in it, by which everything in it is dated and judged: the machine's, or that of its server."""
 

@@ -56,6 +56,10 @@ class Box:
         answer: dict[str, list[str]] = self.bob.post(f"{self.path}/ack", {"session": session, "ids": list(ids)})
         return answer
 
+    def events(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.admin.get(f"/api/teams/{self.team}/events")["events"]
+        return found
+
     def stages(self) -> list[str]:
         return [m["stage"] for m in self.admin.get(f"/api/teams/{self.team}/messages?member=bob")["messages"]]
 
@@ -156,6 +160,22 @@ def test_waiting_ends_with_the_message_and_with_nothing_when_none_came(box: Box)
     assert found == [[("wake up", False, 1)]]
     box.ack("s", id)
     assert box.bob.post(f"{box.path}/receive", {"session": "s", "wait_ms": 0}) == {"messages": [], "timed_out": True}
+
+
+def test_who_waits_with_a_token_that_is_revoked_is_handed_nothing(box: Box, server: Server) -> None:
+    token, secret = server.tokens.create("bob", role="worker", team=box.team)
+    found: list[Any] = []
+    wanted = {"session": "lost", "wait_ms": 60_000}
+    waiting = threading.Thread(
+        target=lambda: found.append(server.client(secret).refused("POST", f"{box.path}/receive", wanted))
+    )
+    waiting.start()
+    until(lambda: any(e["type"] == "session.began" and e["payload"]["session"] == "lost" for e in box.events()))
+    server.tokens.revoke(token.id)
+    box.send("for bob alone")
+    waiting.join(PATIENCE)
+    assert found == [(401, "unauthorized")]
+    assert box.stages() == ["stored"] and box.receive("s") == [("for bob alone", True, 2)]
 
 
 @pytest.mark.req("CORE-EC.5")

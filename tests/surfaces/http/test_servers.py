@@ -23,7 +23,7 @@ import interlock
 from interlock.app.home import Home
 from interlock.app.tokens import Tokens
 from interlock.clock import ManualClock
-from interlock.errors import AnswerLost
+from interlock.errors import AnswerLost, InvalidRequest
 from interlock.remote import connection
 from tests.network import certificate
 from tests.postgres import on_postgres, schema_of
@@ -354,6 +354,8 @@ def test_a_token_of_one_team_and_role_opens_nothing_else_and_expires(tmp_path: P
     tokens = Tokens(str(tmp_path), clock)
     made, secret = tokens.create("tim", role="viewer", lasting=60)
     assert tokens.find(secret) == made and secret not in (tmp_path / "tokens.json").read_text()
+    with pytest.raises(InvalidRequest, match="opens nothing"):
+        tokens.create("tim", role="viewer", lasting=0)
     clock.advance(61)
     assert tokens.find(secret) is None and tokens.list() == [made]
 

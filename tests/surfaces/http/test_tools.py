@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -34,6 +35,10 @@ async def agent(server: Server, secret: str, **headers: str) -> AsyncIterator[Ag
 
 def secret_of(server: Server, name: str, team: str) -> str:
     return server.tokens.create(name, role="worker", team=team)[1]
+
+
+def kinds(answer: dict[str, Any]) -> list[str]:
+    return [event["type"] for event in answer["events"]]
 
 
 def test_a_member_works_over_http_with_its_own_token_and_sees_its_own_tools(server: Server, team: str) -> None:
@@ -70,11 +75,28 @@ def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, te
 
     anyio.run(work)
 
-    def kinds() -> list[str]:
-        return [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
+    events = f"/api/teams/{team}/events"
+    until(lambda: "message.delivered" in kinds(admin.get(events)))  # Noted once the answer was written.
+    assert "message.requeued" not in kinds(admin.get(events))
 
-    until(lambda: "message.delivered" in kinds())  # Noted once the answer was written.
-    assert "message.requeued" not in kinds()
+
+def test_who_polls_with_a_token_that_is_revoked_is_handed_nothing(server: Server, team: str, admin: Client) -> None:
+    token, secret = server.tokens.create("bob", role="worker", team=team)
+    began = admin.get(f"/api/teams/{team}/events")["next"]
+
+    def revoke() -> None:
+        until(lambda: "session.began" in kinds(admin.get(f"/api/teams/{team}/events?after={began}")))
+        server.tokens.revoke(token.id)
+        admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "for bob alone"})
+
+    async def work() -> None:
+        async with agent(server, secret) as bob, anyio.create_task_group() as group:
+            group.start_soon(anyio.to_thread.run_sync, revoke)
+            assert (await bob.refused("poll_inbox", timeout_ms=60_000))["error"] == "unauthorized"
+
+    anyio.run(work)
+    shown = admin.get(f"/api/teams/{team}/messages?member=bob")["messages"]
+    assert [(message["content"], message["stage"]) for message in shown] == [("for bob alone", "stored")]
 
 
 @pytest.mark.req("CORE-FR-006")

@@ -99,6 +99,7 @@ def derive(found: Account) -> Witness:
         verified_per_human_minute=round(verified / minutes, 3) if minutes else None,
         tokens_per_verified=round((tokens + spent["output_tokens"]) / verified, 1) if verified and tokens is not None
         else None,
+        pruned_at=max((one.at for one in found.events if one.type == "ledger.pruned"), default=None),
     )  # fmt: skip
 
 

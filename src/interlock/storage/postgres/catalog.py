@@ -129,15 +129,19 @@ class PostgresCatalog:
 
     def take_in(self, path: str, team: str) -> None:
         head, found = archive.read(path, VERSION)
-        self._vacate(team, head.id)
+        if self.exists(team):
+            raise _taken(team)
+        # Under another name it is another team, which the directory of each machine has to show.
+        id = head.id if head.team == team else self._clock.new_id()
+        self._vacate(team, id)
         with self._server.lent() as raw, raw.transaction():
-            connection = self._made(raw, team, head.id)
+            connection = self._made(raw, team, id)
             archive.fill(connection, found)
             for table in schema.numbered():
                 place = sql.Identifier(connection.schema, table)
                 said = "SELECT setval(pg_get_serial_sequence({}, 'n'), max(n)) FROM {} HAVING max(n) IS NOT NULL"
                 raw.execute(sql.SQL(said).format(sql.Literal(place.as_string()), place))
-        self._room(team, head.id)
+        self._room(team, id)
 
     def _made(self, raw: psycopg.Connection[Any], team: str, id: str) -> PostgresConnection:
         """The empty tables of a new team, in a transaction that has begun.
@@ -150,7 +154,7 @@ class PostgresCatalog:
         self._found(raw)
         insert = sql.SQL("INSERT INTO {} VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING").format(self._teams)
         if raw.execute(insert, (team, id, place, VERSION)).rowcount == 0:
-            raise TeamExists(f"Team {team!r} already exists. Choose another name.", team=team)
+            raise _taken(team)
         raw.execute(sql.SQL("CREATE SCHEMA {0}; SET LOCAL search_path TO {0}").format(sql.Identifier(place)))
         raw.execute(";\n".join(schema.base()))
         return PostgresConnection(raw, place)
@@ -378,9 +382,13 @@ class PostgresCatalog:
         return archive.inspect(backup)
 
     def restoring(self, team: str, backup: str) -> tuple[str, str]:
-        # The damaged one stays where it is; what is put beside it, `doctor --repair` makes a team of its own.
+        # The damaged one stays where it is; what is put beside it is a team of its own.
         return f"interlock ledger import {quote(backup)} --name {team[:45]}-back", self.location(team)
 
     def close(self) -> None:
         self.notices.close()
         self._server.close()
+
+
+def _taken(team: str) -> TeamExists:
+    return TeamExists(f"Team {team!r} already exists. Choose another name.", team=team)

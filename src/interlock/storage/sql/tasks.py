@@ -317,7 +317,7 @@ class SqlTasks(Table[Task]):
         return dict(self._rows("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n"))
 
     def counts(self) -> dict[str, int]:
-        return dict(self._rows("SELECT state, count(*) FROM tasks GROUP BY state"))
+        return dict(self._rows("SELECT state, count(*) FROM tasks GROUP BY state ORDER BY state"))
 
     def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
         self.connection.execute(

@@ -55,6 +55,7 @@ class SqliteLedger:
 
     def __init__(self, path: str, team: str, schema: int, settings: Settings, clock: Clock) -> None:
         self.location = path
+        self.id = None
         self._team = team
         self._schema = schema
         self.clock = self._clock = clock

@@ -108,7 +108,10 @@ async def hand_over(request: Request, acting: Callable[[], Team], **how: Any) ->
         try:
             found = await in_thread(acting)
             async with RECEIVERS:
-                mail = await in_thread(lambda: receipt.begin(found.mail(**how)))
+                taken = await in_thread(lambda: receipt.begin(found.mail(**how)))
+            if how["wait"]:  # Its token may have been revoked meanwhile.
+                await in_thread(request.app.state.authenticator.principal, request.headers)
+            mail = taken
         except InterlockError as error:
             refused = error
         group.cancel_scope.cancel()

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -89,8 +90,9 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: HttpPrincipal = scope["state"]["principal"]
+        headers = Headers(scope=scope)
         try:
-            client = await in_thread(self._connect, principal, Headers(scope=scope))
+            client = await in_thread(self._connect, principal, headers)
         except InterlockError as error:
             await refuse(error, scope, receive, send)
             return
@@ -98,7 +100,8 @@ class McpEndpoint:
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.key, scopes=[]))
         receipts = DeliveryReceipts()
         client.recent.append(receipts)
-        scope["state"]["tools"] = tools = ToolServer(client.connection, receipts)
+        readmit = partial(scope["app"].state.authenticator.principal, headers)
+        scope["state"]["tools"] = tools = ToolServer(client.connection, receipts, readmit)
         written = False
         try:
             written = await self._exchange(client, tools, scope, receive, send)

@@ -166,11 +166,18 @@ def _instructions(connection: Connection) -> str | None:
 
 
 class ToolServer:
-    """Lists tools and calls them. Verbs block, so each call runs in a thread of its own."""
+    """Lists tools and calls them. Verbs block, so each call runs in a thread of its own.
 
-    def __init__(self, connection: Connection, receipts: DeliveryReceipts) -> None:
+    Args:
+        readmit: refuses a caller who may no longer come in; asked, in a thread, once a call has waited.
+    """
+
+    def __init__(
+        self, connection: Connection, receipts: DeliveryReceipts, readmit: Callable[[], object] = lambda: None
+    ) -> None:
         self._connection = connection
         self._receipts = receipts
+        self._readmit = readmit
         self.resources = ResourceServer(connection)
         self.durable_tasks = DurableTasks(connection)
         self._polls: set[anyio.CancelScope] = set()
@@ -249,6 +256,8 @@ class ToolServer:
             self._receipts.settle()
             connection.acted |= tool.hands_over
             value = tool.run(call, **arguments)
+            if tool.waits:
+                self._readmit()
             connection.acted |= not tool.reads
             if as_task:
                 return self.durable_tasks.begun(value["task_id"])
@@ -256,6 +265,8 @@ class ToolServer:
             if connection.driven and (shown := ECHOED.get(type(value))):
                 value = {name: one for name in shown if (one := getattr(value, name))}
         except InterlockError as refusal:
+            if call.receipt is not None:
+                call.receipt.end(False)
             value = refusal.as_dict()
         except NotDelivered:
             return _result(NOTHING_CAME)  # The call was given up: nobody reads this.
