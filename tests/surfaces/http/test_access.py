@@ -30,6 +30,8 @@ def question(server: Server, team: str, kind: str) -> tuple[str, str]:
 def test_only_health_is_open_to_strangers(server: Server) -> None:
     stranger = server.stranger()
     assert stranger.get("/healthz") == {"status": "ok"}
+    for path in ("/healthz", "/readyz"):
+        assert (stranger.call("HEAD", path).status, stranger.call("HEAD", path).body) == (200, b"")
     assert stranger.get("/readyz") == {"status": "ready"}
     for method, path in (
         ("GET", "/api/teams"), ("GET", "/api/events"), ("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/"),

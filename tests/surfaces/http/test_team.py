@@ -126,6 +126,9 @@ def test_a_report_in_aof(server: Server, team: str, admin: Client) -> None:
     text = {"content-type": "text/plain"}
     for body, accepted in ((json.dumps(envelope).encode(), True), (b"null", False), (b"\xff\xfe", False)):
         assert bob.post(f"/api/teams/{team}/protocol", body, headers=text)["accepted"] is accepted
+    for broken in (b"{", b"", b"AOF/1 {", b"\xff\xfe", b"[" * 5000):  # Said to be JSON, and none.
+        refused = bob.post(f"/api/teams/{team}/protocol", broken)
+        assert (refused["accepted"], refused["reason"]) == (False, "invalid_envelope"), refused
     assert bob.post(f"/api/teams/{team}/session-end") == {"results": []}
 
 

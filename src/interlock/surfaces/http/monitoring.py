@@ -26,12 +26,14 @@ HEALTH = documented(responses.Health)
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
+@router.head("/healthz", include_in_schema=False)  # Monitors ask so.
 @router.get("/healthz", responses=HEALTH)
 async def healthz() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", responses={**HEALTH, **documented(responses.Health, 503)})
 def readyz(request: Request) -> Response:
     """The home can be read, and the server is not about to end."""

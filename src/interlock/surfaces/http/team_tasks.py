@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter, itemgetter
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from interlock.surfaces.http import requests, responses
@@ -60,16 +60,24 @@ def diff(
     return answer(context.team(team).diff(id, stat=stat, binary=binary, start=start))
 
 
-@router.post("/protocol", tags=["protocol"], responses=documented(responses.ProtocolResult))
+async def _text(request: Request) -> str:
+    return (await request.body()).decode("utf-8", "replace")
+
+
+@router.post(
+    "/protocol", tags=["protocol"], responses=documented(responses.ProtocolResult),
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {}}}}},
+)  # fmt: skip
 @slow
-def protocol(context: Worker, team: TeamName, message: Annotated[Any, Body()]) -> Response:
+def protocol(context: Worker, team: TeamName, text: Annotated[str, Depends(_text)]) -> Response:
     """Act on one AOF/1 message: an envelope, or its text. What is wrong with it is in the answer, which is 200 either
     way: `accepted` says whether it counted."""
     # What is neither is refused by the same rules and in the same words as on the command line.
-    if isinstance(message, bytes):  # Sent as something else than JSON: its text.
-        message = message.decode("utf-8", "replace")
-    said = message if isinstance(message, (dict, str)) else json.dumps(message)
-    return answer(context.acting(team).protocol(said))
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        message = text
+    return answer(context.acting(team).protocol(message if isinstance(message, str) else text))
 
 
 TASK, AT_TASK = responses.TaskDocument, "/tasks/{id}/"
