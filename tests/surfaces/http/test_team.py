@@ -128,7 +128,7 @@ def test_a_report_in_aof(server: Server, team: str, admin: Client) -> None:
         assert bob.post(f"/api/teams/{team}/protocol", body, headers=text)["accepted"] is accepted
     for broken in (b"{", b"", b"AOF/1 {", b"\xff\xfe", b"[" * 5000):  # Said to be JSON, and none.
         refused = bob.post(f"/api/teams/{team}/protocol", broken)
-        assert (refused["accepted"], refused["reason"]) == (False, "invalid_envelope"), refused
+        assert (refused["accepted"], refused["type"], refused["reason"]) == (False, None, "invalid_json"), refused
     assert bob.post(f"/api/teams/{team}/session-end") == {"results": []}
 
 
