@@ -55,20 +55,20 @@ def _write(found: Trees, known: Mapping[str, Any], *words: str) -> None:
         difference(tree, found.rules(), _start(found, known, tree.commit_of("HEAD") or "HEAD"), *words)
 
 
-def changed(found: Trees, known: Mapping[str, Any]) -> list[ChangedPath]:
-    """What an open task has changed, committed or not."""
+def changed(found: Trees, known: Mapping[str, Any], sealed: str | None = None) -> list[ChangedPath]:
+    """What an open task has changed, committed or not; `sealed` is the commit that has all of it, if there is one."""
     git = found.repository.git
-    if not found.have(known):  # It was done on another machine, and is here as a branch.
-        tip = _tip(found, known)
+    if sealed or not found.have(known):  # It was done on another machine, and is here as a branch.
+        tip = sealed or _tip(found, known)
         return between(git, _start(found, known, tip), tip)
     tree = git.at(str(known["path"]))
     start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
     return read(difference(tree, found.rules(), start, *RAW).rstrip("\0").split("\0"))
 
 
-def listed_of(found: Trees, known: Mapping[str, Any]) -> Json:
-    """What an open task has changed, as it is kept with it."""
-    return listed(found.repository.git, changed(found, known))
+def listed_of(found: Trees, known: Mapping[str, Any], sealed: str | None = None) -> Json:
+    """What an open task has changed, as it is kept with it; `sealed` as of `changed`."""
+    return listed(found.repository.git, changed(found, known, sealed))
 
 
 def _tip(found: Trees, known: Mapping[str, Any]) -> str:

@@ -129,22 +129,22 @@ def put_away(workspace: Workspace, task: Task) -> Task | None:
         current, how = rows.tasks.get(task.id), isolation_of(rows, workspace.settings(rows))
     if current is None or current.worktree is None:
         return current
-    found = trees(workspace, how)
+    found, sealed = trees(workspace, how), None
     if task.state == "review":
         found.remove(found.path(task.id, REVIEWING))
     elif current.state == "review" or current.worktree.get("reads"):
-        seal(workspace, current, found)
+        sealed = seal(workspace, current, found)
     found.head()  # What the run has done to the integration branch is known now, and whose commits those are.
     if task.state != "review":
-        _list_changes(workspace, found, current)
+        _list_changes(workspace, found, current, sealed)
     return current
 
 
-def _list_changes(workspace: Workspace, found: Trees, task: Task) -> None:
+def _list_changes(workspace: Workspace, found: Trees, task: Task, sealed: WorktreeCommit | None) -> None:
     """Write down which files a task has changed: until it is merged, nothing else tells."""
     known = task.worktree or {}
     try:
-        made = listed_of(found, known)
+        made = listed_of(found, known, sealed.head if sealed is not None and not sealed.unmerged else None)
     except (GitFailed, WorktreeRefused, OSError):  # It is not known then.
         return
     if made == known.get("changes"):
