@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -35,12 +36,13 @@ http {{
     fastcgi_temp_path {place}/fastcgi;
     uwsgi_temp_path {place}/uwsgi;
     scgi_temp_path {place}/scgi;
+    upstream interlock {{ {servers} }}
     server {{
         listen {host}:{port} ssl;
         ssl_certificate {certificate};
         ssl_certificate_key {key};
         location / {{
-            proxy_pass {url};
+            proxy_pass http://interlock;
             proxy_http_version 1.1;
             proxy_buffering off;
             proxy_read_timeout 1h;
@@ -66,16 +68,17 @@ def certificate(place: Path, host: str = "127.0.0.1") -> tuple[Path, Path]:
 
 
 class Nginx:
-    """An nginx with TLS before the server at `url`. `certificate` is what its callers have to trust."""
+    """An nginx with TLS before servers, which it asks in turn. `certificate` is what its callers have to trust."""
 
-    def __init__(self, place: Path, url: str, host: str = "127.0.0.1") -> None:
+    def __init__(self, place: Path, *urls: str, host: str = "127.0.0.1") -> None:
         assert NGINX is not None
         place.mkdir()
         self.certificate, key = certificate(place, host)
         with socket.create_server((host, 0)) as free:
             port = free.getsockname()[1]
+        servers = " ".join(f"server {urlsplit(url).netloc};" for url in urls)
         written = CONFIGURATION.format(
-            place=place, host=host, port=port, certificate=self.certificate, key=key, url=url, user=_user()
+            place=place, host=host, port=port, certificate=self.certificate, key=key, servers=servers, user=_user()
         )  # fmt: skip
         (place / "nginx.conf").write_text(written)
         log = str(place / "error.log")

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ from interlock.runner.job import our_server
 from tests import pinned
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
 from tests.agents.real import SECONDS, enter, last, shell, since
-from tests.behaviours.driving import Place
+from tests.behaviours.driving import Place, Runner
+from tests.behaviours.repository import Repository
+from tests.network import NGINX, Nginx
+from tests.surfaces.http.harness import Server
 from tests.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.npm, pytest.mark.timeout(SECONDS)]
@@ -368,3 +372,37 @@ def test_its_shell_finds_our_command_and_a_server_of_the_project_is_not_taken_fo
     assert turn.stop == "end", turn
     assert bob.team.task(task).output == "looked" and not (work / "taken").exists()
     assert (work / "where").read_text().strip() == os.path.join(ours, "interlock")
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx")
+def test_elsewhere_it_reaches_its_team_by_our_tools_and_in_its_shell_through_a_proxy(
+    name: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model(seen: Seen) -> Move:
+        steps = [
+            call("send_message", to="lead", content="by a tool"),
+            shell(name, "interlock message send --to lead 'in its shell'"),
+            say("that was all"),
+        ]
+        return steps[min(since(seen, "Write the notes"), 2)]
+
+    Repository(place.work)
+    monkeypatch.setenv("INTERLOCK_HTTP_PROXIES", "127.0.0.1")
+    with Endpoint(bob=model) as endpoint, ExitStack() as stack:
+        enter(monkeypatch, tmp_path / "user", name, endpoint, "bob")
+        tasks = {"notes": {"subject": "Write the notes", "retries": 0, "labels": ["far"]}}
+        place.stage(tasks, {"bob": {"agent": name, "permissions": "unattended"}}, isolation="worktree")
+        server = Server(Path(place.home.path))
+        stack.callback(server.close)
+        proxy = Nginx(tmp_path / "nginx", server.url)
+        stack.callback(proxy.close)
+        monkeypatch.setenv("SSL_CERT_FILE", str(proxy.certificate))
+        token = server.tokens.create("far", role="machine", team="crew")[1]
+        about = {"server": proxy.url, "token": token, "name": "far", "labels": ["far"]}
+        worker = Runner(str(tmp_path / "far"), about)
+        stack.callback(worker.end)
+        until(lambda: place.task("notes").state not in ("ready", "in-progress"), SECONDS)
+        assert place.task("notes").state == "done", place.log("notes")
+        assert [one.content for one in place.team.inbox("lead")] == ["by a tool", "in its shell"]
+        place.team.set_worker("far", "draining")
+        assert worker.wait() == 0

@@ -644,7 +644,7 @@ def test_a_worker_on_another_host_whose_network_falls_silent_overwrites_nobody_a
     monkeypatch.setenv("INTERLOCK_HTTP_PROXIES", "127.0.0.1")
     monkeypatch.setenv("INTERLOCK_HTTP_HOSTS", link.near)
     server = serve()
-    proxy = Nginx(tmp_path / "nginx", server.url, link.near)
+    proxy = Nginx(tmp_path / "nginx", server.url, host=link.near)
     try:
         monkeypatch.setenv("SSL_CERT_FILE", str(proxy.certificate))
         first = machine("first", server, proxy.url, within=link.within, **FAR)

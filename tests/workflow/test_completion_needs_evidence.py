@@ -17,6 +17,7 @@ from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, p
 
 PLAN = "_bmad-output/plan.md"
 WAITING = '{"step": "waiting"}'
+STUCK = 'The tests fail.\n{"step": "Stuck"}'
 
 
 def run(root: Path, part: Any, *, honest: bool = False, **more: Any) -> Outcome:
@@ -92,6 +93,21 @@ def test_a_turn_that_says_nothing_is_not_done_because_the_document_grows(tmp_pat
     outcome = run(root, part)
     assert outcome.ending.kind == "parked" and outcome.state.completed_steps == [1]
     assert "without saying how the step stands" in next(iter(outcome.desk.asked.values())).text
+
+
+def test_a_word_that_is_none_of_ours_is_not_taken_for_done_whatever_was_written(tmp_path: Path) -> None:
+    root = project(tmp_path / "p")
+    well = writes(root)
+
+    async def part(part: Part) -> Any:
+        if part.prompt.startswith("Your turn ended"):
+            return STUCK
+        said = await well(part)
+        return STUCK if part.step == "2" else said
+
+    outcome = run(root, part)
+    assert outcome.ending.kind == "parked" and outcome.state.completed_steps == [1]
+    assert "'stuck'" in next(iter(outcome.desk.asked.values())).text
 
 
 def test_what_is_there_already_counts_with_a_reason(tmp_path: Path) -> None:

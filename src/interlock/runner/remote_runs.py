@@ -43,7 +43,7 @@ from interlock.errors import (
 )
 from interlock.gitwork.delivery import listed_of
 from interlock.gitwork.isolation import Isolation, look, trees
-from interlock.gitwork.repository import HEADS
+from interlock.gitwork.repository import HEADS, Repository
 from interlock.gitwork.trees import Trees
 from interlock.model.handover import INJECT_BYTES, INJECT_COUNT
 from interlock.model.json import Json
@@ -71,7 +71,8 @@ BEATS_A_SECOND = 20
 """How many the workers of a team send together; the more there are, the longer each rests."""
 MOST_BYTES = 4 * 1024**3
 """Of one delivery."""
-BUNDLES = "bundles"
+BUNDLES = "interlock-bundles"
+"""The directory in the repository's own: all servers that give out its tasks have that, whichever a piece comes to."""
 KEPT = 86_400.0
 """Seconds for which a bundle of a run that has ended is kept."""
 
@@ -179,7 +180,7 @@ def offer(workspace: Workspace, name: str, process: str, session: str | None = N
         completion.end_session(workspace, caller)
         raise
     finally:
-        _sweep(workspace)
+        _sweep(found.repository)
 
 
 def _begun(workspace: Workspace, process: str, session: str) -> tuple[Task, Member, Principal] | None:
@@ -344,9 +345,9 @@ def objects(
     run = _run(workspace, task_id, session)
     _must_be_commits(*commits, *have)
     asked = hashlib.sha256(" ".join([*commits, "-", *have]).encode()).hexdigest()
-    path = os.path.join(_place(workspace, run), f"{asked[:16]}.objects")
+    repository = trees(workspace, look(workspace)).repository
+    path, git = os.path.join(_place(repository, run), f"{asked[:16]}.objects"), repository.git
     if not os.path.exists(path):
-        git = trees(workspace, look(workspace)).repository.git
         known = [one for one in have[:100] if git.commit_of(one) is not None]
         own = uuid4().hex
         refs = [f"refs/interlock-offers/{run.id}/{own}/{number}" for number in range(len(commits))]
@@ -377,11 +378,11 @@ def deliver(workspace: Workspace, task_id: str, session: str, head: str, piece: 
     """
     run = _run(workspace, task_id, session)
     _must_be_commits(head)
-    git = trees(workspace, look(workspace)).repository.git
-    ref = f"{HEADS}interlock-work/{workspace.name}/{run.id}"
+    repository = trees(workspace, look(workspace)).repository
+    git, ref = repository.git, f"{HEADS}interlock-work/{workspace.name}/{run.id}"
     if git.commit_of(ref) == head:
         return ref.removeprefix(HEADS)  # An answer was lost.
-    path = os.path.join(_place(workspace, run), f"{head}.delivered")
+    path = os.path.join(_place(repository, run), f"{head}.delivered")
     if piece:
         with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
             if not 0 <= start <= min(file.seek(0, os.SEEK_END), MOST_BYTES - len(piece)):
@@ -436,6 +437,7 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
             _asks_beyond_limit(act, task, run, unmetered=False)  # Its turn was ended for that, most likely.
     _forget_earlier(found, before, task.worktree or {})
     _log(workspace.log_path(task.id, run.number), said)
+    shutil.rmtree(_place(found.repository, run), ignore_errors=True)
     tree = found.repository.git("rev-parse", f"{head}^{{tree}}").text if head is not None else None
     proof = tree if task.command is not None and result.status == "ended" else None
     left = completion.settle(workspace, task, caller, result, verifier=str(run.runner), tree=proof)
@@ -538,18 +540,17 @@ def _log(path: str, text: str) -> None:
             file.write(text[-SAID_AT_ONCE:])
 
 
-def _place(workspace: Workspace, run: Run) -> str:
+def _place(repository: Repository, run: Run) -> str:
     """The directory for bundles of a run."""
-    bundles = os.path.join(workspace.directory, BUNDLES)
+    bundles = os.path.join(repository.common, BUNDLES)
     for place in (bundles, os.path.join(bundles, run.id)):  # `makedirs` would give the first to all.
         os.makedirs(place, mode=0o700, exist_ok=True)
     return place
 
 
-def _sweep(workspace: Workspace) -> None:
+def _sweep(repository: Repository) -> None:
     """Remove the bundles of runs that ended long ago."""
-    place = os.path.join(workspace.directory, BUNDLES)
-    with suppress(OSError), os.scandir(place) as found:
+    with suppress(OSError), os.scandir(os.path.join(repository.common, BUNDLES)) as found:
         for one in found:
             if one.stat().st_mtime + KEPT < time.time():
                 shutil.rmtree(one.path, ignore_errors=True)

@@ -27,16 +27,19 @@ OVER = frozenset({COMPLETED, SKIPPED, FINISHED})
 LAST_LINES = 6  # of text that are looked at for it
 LONGEST = 200_000  # characters of the line; a hundred findings and lessons at their own limits fit
 SPREAD, OPENERS = 1000, 50  # lines that it may be spread over, and those of them at which it may begin
+LONGEST_WORD = 60  # characters of a `step` that is none of ours
 LONG = 4000  # characters of a thing that was decided or learned, which memory tells in fewer
 
 
 @dataclass(frozen=True)
 class Closing:
     """What the line says, or the tool that was called instead (`structured`). `text` is what was said without it,
-    `step` is None where there was no such line, `option` is what the agent would choose from its menu."""
+    `step` is None where there was no such line, `other` the word of one that says what is none of ours, `option` what
+    the agent would choose from its menu."""
 
     text: str
     step: str | None = None
+    other: str | None = None
     next: str | None = None
     verdict: str | None = None
     reason: str | None = None
@@ -64,6 +67,8 @@ def read_closing(output: str) -> Closing:
         first, found = number, _parsed(line.strip("`* "))
         if found is None and line.strip("`* ").endswith("}"):
             first, found = _spread(lines, number)
+        if found is not None and _step(found) not in WORDS:
+            return Closing(output.rstrip(), other=_step(found)[:LONGEST_WORD])
         if found is not None:
             kept = [*lines[:first], *lines[number + 1 :]]
             return _closing("\n".join(_unfenced(kept, first)).rstrip(), found)
@@ -111,7 +116,13 @@ def _parsed(line: str) -> dict[str, Any] | None:
         found = json.loads(line, strict=False)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and str(found.get("step", "")).lower() in WORDS else None
+    return found if isinstance(found, dict) and _step(found) else None
+
+
+def _step(found: dict[str, Any]) -> str:
+    """The word of an object that says how a step ended; empty for any other object."""
+    word = found.get("step")
+    return word.strip().lower() if isinstance(word, str) else ""
 
 
 def _unfenced(lines: list[str], place: int) -> list[str]:
@@ -138,7 +149,7 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
 
     return Closing(
         text=text,
-        step=str(found["step"]).lower(),
+        step=_step(found),
         next=word("next"),
         verdict=word("verdict"),
         reason=word("reason"),

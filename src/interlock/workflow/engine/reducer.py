@@ -471,11 +471,14 @@ def _unclear(run: Draft, found: Reading) -> None:
     written = run.observe(
         "written", lambda: any(evidence.changed(run.root, record.before, path) for path in record.files)
     )
-    if found.kind == turn_interpreter.UNCLEAR and (evidence.seen(proofs) or (proofs == [evidence.NOTHING] and written)):
+    left = evidence.seen(proofs) or (proofs == [evidence.NOTHING] and written)
+    if found.kind == turn_interpreter.UNCLEAR and found.closing.other is None and left:
         run.decide(Decision("unclear", "done", "it has left what it must and asks for nothing", confidence=50))
         _over(run, done)
         return
     why = "the agent ends its turns without saying how the step stands"
+    if found.closing.other is not None:
+        why = f"the agent ends its turn with a word that says neither done nor not: {found.closing.other!r}"
     recovery.failed(run.state, recovery.UNCLEAR, why, output=run.heard.output if run.heard else "")
     run.move(FAILED)
 

@@ -110,7 +110,7 @@ def _spoken(closing: Closing, step: Step, situation: Situation, answered: bool) 
     if asks(closing.text):
         return Reading(QUESTION, _question(closing), closing)
     # A way on was chosen, and what the agent did about it is all it had to do.
-    return Reading(COMPLETED if answered else UNCLEAR, _last(closing.text), closing)
+    return Reading(COMPLETED if answered and closing.other is None else UNCLEAR, _last(closing.text), closing)
 
 
 def asks(text: str) -> bool:
