@@ -269,6 +269,35 @@ def test_what_a_run_elsewhere_used_is_told_and_what_it_does_not_tell_is_unknown(
     assert (totals["turns"], totals["input_tokens"], totals["unknown"]) == (2, 1000, ["bob"])
 
 
+def test_what_an_agent_elsewhere_may_do_is_what_the_team_says_and_what_is_refused_is_told(
+    place: Place, repository: Repository, machine: Machine
+) -> None:
+    def wants(command: str, then: str) -> dict[str, Any]:
+        asked = {"title": command, "kind": "execute", "command": command}
+        return {"ask": asked, "allowed": [{"run": ["touch", then]}], "refused": [{"stop": "end_turn"}]}
+
+    begins = [{"say": "I begin"}, wants("pytest -q", "tested"), wants("curl example.org", "fetched"), {"say": "done"}]
+    told = {"match": "something in it was refused", "do": [{"run": ["touch", "heard"]}, {"say": "without it"}]}
+    ada = acp_member(place.path, "ada", turns=[begins], when=[told])
+    task = {"subject": "Write it", "verify": "test -e tested -a ! -e fetched -a -e heard"}
+    stage(place, {"one": task}, {"ada": {**ada, "permissions": "workspace"}})
+    place.team.configure({"allowed_commands": "pytest"})
+    machine("far")
+    done = reaches(place, "one", "done")
+    first, again = recorded(place.path, "prompt", "ada")
+    assert "commands that begin with `pytest`" in first["text"] and "Everything else is refused" in first["text"]
+    why = "it is more than editing, and nobody is there to be asked"
+    assert f"- curl example.org ({why})" in again["text"]
+    (run,) = place.team.runs("one")
+    assert (run.turns, done.output) == (2, "without it")
+    (event,) = [event for event in place.team.events()[0] if event.type == "permission.answered"]
+    assert event.payload == {
+        "answer": "refuse", "run": run.id, "by": "policy", "tool": "execute", "title": "curl example.org",
+        "paths": [], "why": why,
+    }  # fmt: skip
+    assert f"curl example.org ({why})" in str(place.team.report().incidents)
+
+
 @pytest.mark.parametrize("word", ["continue", "cancel"])
 def test_a_turn_elsewhere_that_is_over_a_limit_ends_and_a_person_is_asked(
     place: Place, repository: Repository, machine: Machine, word: str

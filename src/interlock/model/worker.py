@@ -64,6 +64,7 @@ class WorkOffer:
         run: the command of a shell member's task.
         env: names of variables of the worker's environment that its programs may see.
         base: the commit that the work starts from; `onto`: one to merge into it first.
+        commands: beginnings of commands that its agent may run unasked, one on a line.
         token: what lets its programs reach the team, as that run of that member, until it has ended.
         before: the commit before the work, where its check is to be run on that, too.
         branch: what the worker delivers, the run's own: no other run ever writes it.
@@ -103,11 +104,22 @@ class WorkOffer:
     review: bool = False
     before: str | None = None
     token: str | None = None
+    commands: str = ""
 
     @property
     def run_id(self) -> str:
         """The run's id, `<task id>.<number>`."""
         return f"{self.task_id}.{self.number}"
+
+
+@dataclass(slots=True, frozen=True)
+class RefusedPermission:
+    """What an agent elsewhere was refused, where nobody could be asked; `tool` is the kind of it."""
+
+    tool: str
+    title: str
+    paths: list[str]
+    why: str
 
 
 @dataclass(slots=True, frozen=True)

@@ -28,13 +28,15 @@ from interlock.errors import (
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.team import Member
 from interlock.model.text import plain
-from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkOffer, WorkStep
+from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, RefusedPermission, WorkOffer, WorkStep
 from interlock.processes import ancestry
 from interlock.remote.checkout import Checkout, place_of
+from interlock.runner.completion import read_outcome
 from interlock.runner.environment import allowed_environment, command_directory
 from interlock.runner.executor import Execution, Executor, Job, Result, failed
 from interlock.runner.job import our_server
-from interlock.runner.permissions import judge, pick
+from interlock.runner.permissions import SHOWN_CHARS, command_of, judge, pick
+from interlock.runner.prompt import refused_elsewhere
 from interlock.runner.run_processes import session_token
 from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import BASELINE_SECONDS, Evidence, run_check
@@ -47,6 +49,8 @@ UNREACHED = (LedgerBusy, LedgerUnusable, ServerUnreachable, CommitUnknown, Answe
 """The home, or what has its ledger, could not be asked, or its answer was lost: it is asked again, and does nothing
 twice. A ledger of a newer version is asked again, too: its servers are upgraded one after the other."""
 PAUSE = 1.0
+REFUSALS_TOLD = 5  # permissions of a turn after which the agent is told no more why they were refused
+MOST_REFUSED = 50  # permissions that one report tells of
 URL, TOKEN = "INTERLOCK_URL", "INTERLOCK_TOKEN"
 """How a run's programs reach the team; its checks act for nobody, and do not."""
 
@@ -60,6 +64,7 @@ class OfferedRun:
         self.offer = offer
         self._said: list[str] = []
         self._meter = UsageMeter()
+        self._refused: list[RefusedPermission] = []
         self._before: Evidence | None = None
         self._looked_before = anyio.Event()
         self.lost = False
@@ -184,18 +189,32 @@ class OfferedRun:
         try:
             if self.lost or self.stopped:
                 await execution.cancel()
-            result = await execution.run(self._updated)
-            if self.offer.agent != "shell" and not result.permanent:  # What never started has spent nothing.
-                self._meter.turn_ended(whole=result.status == "ended")
+            result, told = self._metered(await execution.run(self._updated)), 0
+            # Most programs tell their model no more than that it was refused, and some end the turn for it.
+            while told < min(len(self._refused), REFUSALS_TOLD) and self._says_nothing(result):
+                text, told = refused_elsewhere(self._refused[told:]), len(self._refused)
+                again = await execution.again(text, self._updated)
+                if again is None:
+                    break
+                result = self._metered(again)
             return result
         finally:
             self._execution = None
             with anyio.CancelScope(shield=True):
                 await execution.close()
 
+    def _metered(self, result: Result) -> Result:
+        if self.offer.agent != "shell" and not result.permanent:  # What never started has spent nothing.
+            self._meter.turn_ended(whole=result.status == "ended")
+        return result
+
+    def _says_nothing(self, result: Result) -> bool:
+        """Whether a turn has ended well without a word on how the task stands; a reviewer is asked for its verdict."""
+        return result.status == "ended" and not self.offer.review and read_outcome(plain(result.output)) is None
+
     async def _report(self, result: Result) -> WorkStep:
         offer = self.offer
-        result = replace(result, spent=self.spent())
+        result, self._refused = replace(result, spent=self.spent(), refused=self._refused), []
         return await self._told(
             partial(self._team.work_reported, offer.task_id, offer.session, offer.base, result, self.unsaid())
         )
@@ -271,7 +290,14 @@ class OfferedRun:
 
     async def _permit(self, permission: Permission) -> str | None:
         """Nobody is here to be asked: what the member's policy does not allow is refused."""
-        decided = judge(self.offer.permissions, permission, place_of(self._root, self.offer))
+        offer = self.offer
+        decided = judge(offer.permissions, permission, place_of(self._root, offer), offer.commands.splitlines())
+        if decided.verdict != "allow" and len(self._refused) < MOST_REFUSED:
+            why = decided.why if decided.verdict == "refuse" else f"{decided.why}, and nobody is there to be asked"
+            title = plain(command_of(permission) or permission.title)[:SHOWN_CHARS]
+            self._say(f"was refused: {title} ({why})")
+            paths = [one[:SHOWN_CHARS] for one in permission.paths[:MOST_REFUSED]]
+            self._refused.append(RefusedPermission(permission.kind, title, paths, why))
         return pick(permission.choices, allow=decided.verdict == "allow")
 
     def _updated(self, update: Update) -> None:

@@ -9,6 +9,7 @@ agent program with the task's text as its prompt) and `workflow.executor` (every
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
 from typing import Literal, Protocol
 
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
@@ -24,6 +25,7 @@ from interlock.errors import (
     passes,
 )
 from interlock.lazy_dataclass import dataclass
+from interlock.model.worker import RefusedPermission
 from interlock.processes.ref import ProcessRef
 
 
@@ -69,7 +71,7 @@ class Result:
     then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
     person has to log in first. `short`: its machine was short of space, memory, open files or processes, or the ledger
     could not be used. `permanent`: it could not start, and would not on another try. `spent`: of a run elsewhere, what
-    it used (see `usage.UsageMeter.told`); None where it does not say.
+    it used (see `usage.UsageMeter.told`), None where it does not say; `refused`: what its agent was not allowed to do.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity", "short"]
@@ -81,6 +83,7 @@ class Result:
     login: bool = False
     permanent: bool = False
     spent: dict[str, float] | None = None
+    refused: list[RefusedPermission] = field(default_factory=list)
 
 
 def failed(error: Exception, seconds: float = 0.0) -> Result:

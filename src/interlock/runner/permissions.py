@@ -64,7 +64,7 @@ class PermissionDecision:
     why: str
 
 
-def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[str] = ()) -> PermissionDecision:
+def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[str]) -> PermissionDecision:
     """What the policy says to a request of an agent at work in `workdir`."""
     if policy == ASK or policy not in POLICIES:
         return PermissionDecision("ask", "its policy is to ask")
@@ -83,8 +83,8 @@ def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[
     return PermissionDecision("refuse" if policy == UNATTENDED else "ask", beyond)
 
 
-def rules_of(member: Member | None, settings: Settings) -> str:
-    """What a member may do unasked and what becomes of the rest, for its agent to read."""
+def rules_of(member: Member | None, settings: Settings, *, elsewhere: bool = False) -> str:
+    """What a member may do unasked and what becomes of the rest, for its agent to read; `elsewhere` nobody is asked."""
     policy = policy_of(member, settings)
     commands = [line.strip() for line in str(settings.get("allowed_commands")).splitlines() if line.strip()]
     allowed = ["the tools of the MCP server interlock"]
@@ -95,7 +95,7 @@ def rules_of(member: Member | None, settings: Settings) -> str:
         named = ", ".join(f"`{line}`" for line in commands)
         allowed.append(f"commands that begin with {named}, each alone (no `;`, `|`, `&&`, `>`)")
     rest = "The rest is asked of a person."
-    if settings.get("unattended") or policy == UNATTENDED:
+    if elsewhere or settings.get("unattended") or policy == UNATTENDED:
         rest = "Everything else is refused: nobody is awake to be asked."
     elif policy == READ_ONLY:
         rest = "Changing files and running commands is refused; the rest is asked of a person."

@@ -9,6 +9,7 @@ from interlock.model.message import Message, as_xml
 from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.model.text import named
+from interlock.model.worker import RefusedPermission
 
 CONTEXT_CHARS = 4000
 EARLIER_CHARS = 1000
@@ -72,6 +73,15 @@ Your turn on {id} is over, and something in it was refused.
 
 Go on with {id} within what is allowed. If it cannot be done so, say what is missing (`task_update` with `block`, or
 `interlock task block {id} --reason TEXT`); do not try what was refused again.
+"""
+
+_REFUSED_ELSEWHERE = """\
+Your turn is over, and something in it was refused, since nobody is there to be asked:
+
+{refused}
+
+Go on within what is allowed. If the task cannot be done so, say what is missing in a last line of JSON, as you were
+told; do not try what was refused again.
 """
 
 NO_VERDICT = """\
@@ -152,6 +162,11 @@ def answer_prompt(task: Task, answered: list[Question]) -> str:
 def refused_prompt(task: Task, refused: str) -> str:
     """For an agent that was refused something and has not reported: what, why, and what is allowed."""
     return _REFUSED.format(id=task.id, refused=refused)
+
+
+def refused_elsewhere(refused: Sequence[RefusedPermission]) -> str:
+    """For an agent on another machine that was refused these and has not said that it cannot go on."""
+    return _REFUSED_ELSEWHERE.format(refused="\n".join(f"- {one.title} ({one.why})" for one in refused))
 
 
 def reminder(task: Task) -> str:

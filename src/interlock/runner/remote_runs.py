@@ -57,7 +57,7 @@ from interlock.processes.ref import alive
 from interlock.runner import artifacts, completion, workspace_allocation
 from interlock.runner.executor import Result, failed
 from interlock.runner.job import TOLD
-from interlock.runner.permissions import policy_of
+from interlock.runner.permissions import policy_of, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
 from interlock.runner.usage import COUNTED, UsageMeter, ask_to_continue, excess
@@ -69,6 +69,8 @@ WRITTEN = 15.0
 """Seconds after which a beat is written down at the latest; those between only look."""
 BEATS_A_SECOND = 20
 """How many the workers of a team send together; the more there are, the longer each rests."""
+UNASKING = ("shell", "command")
+"""Agents that ask for no permission."""
 MOST_BYTES = 4 * 1024**3
 """Of one delivery."""
 BUNDLES = "interlock-bundles"
@@ -264,13 +266,15 @@ def _prepared(
             and verify.baseline(rows, settings, task, first["tree"]) is None
         )
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
+        rules = None if member.agent in UNASKING else rules_of(member, settings, elsewhere=True)
     branch = f"interlock-work/{workspace.name}/{task.id}.{task.run}"
     return WorkOffer(
         team=workspace.name, team_id=how.identity, task_id=task.id, number=task.run, subject=task.subject,
         member=member.name, session=str(caller.session), agent=str(member.agent), command=member.command,
         model=member.model, permissions=policy_of(member, settings), kind=task.type,
         prompt=(
-            review_prompt(task, mail, elsewhere=True) if reviews else prompt_for(task, mail, asked, elsewhere=branch)
+            review_prompt(task, mail, elsewhere=True) if reviews
+            else prompt_for(task, mail, asked, elsewhere=branch, rules=rules)
         ),
         run=None if reviews else task.command, verify=None if reviews else task.verify, setup=how.setup,
         env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix, review=reviews,
@@ -279,6 +283,7 @@ def _prepared(
         setup_timeout=how.setup_timeout, verify_timeout=how.verify_timeout, git_timeout=how.git_timeout,
         stop_grace=how.stop_grace, output_bytes=how.output_bytes,
         before=str(first["base"]) if looks and task.verify is not None else None,
+        commands=str(settings.get("allowed_commands")),
     )  # fmt: skip
 
 
@@ -431,6 +436,8 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
         before = task.worktree or {}
         if not reviews:
             claim.must_hold(act, task)
+        for one in result.refused:
+            act.event("permission.answered", task.id, answer="refuse", run=run.id, by="policy", **asdict(one))
         if head is not None and not reviews:
             act.rows.tasks.update(task, worktree={**before, **known, "update": False})
         if result.status == "cancelled" and not reviews:
