@@ -298,6 +298,40 @@ def test_what_an_agent_elsewhere_may_do_is_what_the_team_says_and_what_is_refuse
     assert f"curl example.org ({why})" in str(place.team.report().incidents)
 
 
+@pytest.mark.parametrize(
+    ("how", "actions", "state"),
+    [
+        ("nudge", ["reminded", "ended"], "deadletter"),
+        ("session", ["ended"], "deadletter"),
+        ("question", ["asked"], "done"),
+    ],
+)
+def test_an_agent_elsewhere_that_only_repeats_itself_is_interrupted(
+    place: Place, repository: Repository, machine: Machine, how: str, actions: list[str], state: str
+) -> None:
+    looks = {"tool": {"title": "Read a.txt", "kind": "read", "paths": ["a.txt"], "status": "completed"}}
+    circles = [{"usage": {"input": 9000, "output": 1, "total_cost": 0.5}}, *[looks] * 30, {"hang": True}]
+    ada = acp_member(place.path, "ada", turns=[circles], when=[{"match": "b.txt", "do": [{"say": "done"}]}])
+    stage(place, {"one": {"subject": "Write it", "verify": "true", "retries": 0}}, {"ada": ada})
+    place.team.configure({"repeated_calls": 20, "when_repeating": how})
+    machine("far")
+    if how == "question":
+        until(lambda: bool(place.team.questions()))
+        (asked,) = place.team.questions()
+        said = str(place.task("one").output)
+        assert asked.text == "What should it do?" and said.endswith(asked.text)
+        assert "ada repeats itself: its last 20 tool calls" in said and "Read a.txt" in said
+        place.team.reply("one", "look at b.txt")
+    task = reaches(place, "one", state)
+    told = [event.payload for event in place.team.events()[0] if event.type == "run.stuck"]
+    assert [one["action"] for one in told] == actions
+    assert told[0]["evidence"]["new"] <= 1 and told[0]["evidence"]["repeated"] == ["Read a.txt"]
+    assert state == "done" or "repeats itself: its last 20 tool calls" in str(task.output)
+    prompts = [one["text"] for one in recorded(place.path, "prompt", "ada")]
+    assert ("repeated earlier ones" in prompts[-1]) == (how == "nudge")
+    assert ("look at b.txt" in prompts[-1]) == (how == "question")
+
+
 @pytest.mark.parametrize("word", ["continue", "cancel"])
 def test_a_turn_elsewhere_that_is_over_a_limit_ends_and_a_person_is_asked(
     place: Place, repository: Repository, machine: Machine, word: str

@@ -64,6 +64,7 @@ class WorkOffer:
         run: the command of a shell member's task.
         env: names of variables of the worker's environment that its programs may see.
         base: the commit that the work starts from; `onto`: one to merge into it first.
+        repeated_calls, when_repeating: as the settings of these names say.
         commands: beginnings of commands that its agent may run unasked, one on a line.
         token: what lets its programs reach the team, as that run of that member, until it has ended.
         before: the commit before the work, where its check is to be run on that, too.
@@ -105,6 +106,8 @@ class WorkOffer:
     before: str | None = None
     token: str | None = None
     commands: str = ""
+    repeated_calls: int = 0
+    when_repeating: str = ""
 
     @property
     def run_id(self) -> str:

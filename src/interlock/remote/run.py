@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -26,8 +27,9 @@ from interlock.errors import (
     StorageError,
 )
 from interlock.model.evidence import NOT_STARTED, ended
+from interlock.model.json import Json
 from interlock.model.team import Member
-from interlock.model.text import plain
+from interlock.model.text import plain, stuck
 from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, RefusedPermission, WorkOffer, WorkStep
 from interlock.processes import ancestry
 from interlock.remote.checkout import Checkout, place_of
@@ -36,8 +38,9 @@ from interlock.runner.environment import allowed_environment, command_directory
 from interlock.runner.executor import Execution, Executor, Job, Result, failed
 from interlock.runner.job import our_server
 from interlock.runner.permissions import SHOWN_CHARS, command_of, judge, pick
-from interlock.runner.prompt import refused_elsewhere
+from interlock.runner.prompt import refused_elsewhere, repeating_prompt
 from interlock.runner.run_processes import session_token
+from interlock.runner.turns import REFUSALS_TOLD, TurnProgress, then
 from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import BASELINE_SECONDS, Evidence, run_check
 from interlock.storage.away import goes_on
@@ -49,7 +52,6 @@ UNREACHED = (LedgerBusy, LedgerUnusable, ServerUnreachable, CommitUnknown, Answe
 """The home, or what has its ledger, could not be asked, or its answer was lost: it is asked again, and does nothing
 twice. A ledger of a newer version is asked again, too: its servers are upgraded one after the other."""
 PAUSE = 1.0
-REFUSALS_TOLD = 5  # permissions of a turn after which the agent is told no more why they were refused
 MOST_REFUSED = 50  # permissions that one report tells of
 URL, TOKEN = "INTERLOCK_URL", "INTERLOCK_TOKEN"
 """How a run's programs reach the team; its checks act for nobody, and do not."""
@@ -65,6 +67,11 @@ class OfferedRun:
         self._said: list[str] = []
         self._meter = UsageMeter()
         self._refused: list[RefusedPermission] = []
+        self._told_refused = 0
+        self._stuck: list[Json] = []
+        self._warned = False
+        self._progress: TurnProgress | None = None
+        self._repeats = anyio.Event()
         self._before: Evidence | None = None
         self._looked_before = anyio.Event()
         self.lost = False
@@ -131,6 +138,8 @@ class OfferedRun:
                     file.write(piece)
         await anyio.to_thread.run_sync(place.prepare, missing)
         executor = executor_for(hired(offer))
+        if executor.lasts(offer.kind):
+            self._progress = TurnProgress(place.directory, offer.repeated_calls)
         job = self._job(place, executor.variables)
         if offer.setup is not None:
             setup = await self._check(job, offer.setup, offer.setup_timeout)
@@ -189,24 +198,58 @@ class OfferedRun:
         try:
             if self.lost or self.stopped:
                 await execution.cancel()
-            result, told = self._metered(await execution.run(self._updated)), 0
-            # Most programs tell their model no more than that it was refused, and some end the turn for it.
-            while told < min(len(self._refused), REFUSALS_TOLD) and self._says_nothing(result):
-                text, told = refused_elsewhere(self._refused[told:]), len(self._refused)
-                again = await execution.again(text, self._updated)
+            result = await self._turn(execution, partial(execution.run, self._updated))
+            assert result is not None
+            while not (self.lost or self.stopped):
+                result, text = self._following(result)
+                again = await self._turn(execution, partial(execution.again, text, self._updated)) if text else None
                 if again is None:
                     break
-                result = self._metered(again)
+                result = again
             return result
         finally:
             self._execution = None
             with anyio.CancelScope(shield=True):
                 await execution.close()
 
-    def _metered(self, result: Result) -> Result:
-        if self.offer.agent != "shell" and not result.permanent:  # What never started has spent nothing.
-            self._meter.turn_ended(whole=result.status == "ended")
+    async def _turn(self, execution: Execution, turn: Callable[[], Awaitable[Result | None]]) -> Result | None:
+        """A turn, which is interrupted where it only repeats itself."""
+        self._repeats, result = anyio.Event(), None
+
+        async def interrupt() -> None:
+            await self._repeats.wait()
+            await execution.interrupt()
+
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(interrupt)
+            result = await turn()
+            beside.cancel_scope.cancel()
+        if result is not None and self.offer.agent != "shell" and not result.permanent:
+            self._meter.turn_ended(whole=result.status == "ended")  # What never started has spent nothing.
         return result
+
+    def _following(self, result: Result) -> tuple[Result, str]:
+        """How the run has ended with that turn, and what is put to the same session all the same, if anything."""
+        if self._progress is not None and self._progress.repeating:
+            return self._repeating(result, self._progress.repeated())
+        told = self._told_refused
+        # Most programs tell their model no more than that it was refused, and some end the turn for it.
+        if told < min(len(self._refused), REFUSALS_TOLD) and self._says_nothing(result):
+            self._told_refused = len(self._refused)
+            return result, refused_elsewhere(self._refused[told:])
+        return result, ""
+
+    def _repeating(self, result: Result, found: Json) -> tuple[Result, str]:
+        action = then(self.offer.when_repeating, warned=self._warned)
+        self._stuck.append({"action": action, "evidence": found})
+        if action == "reminded":
+            self._warned = True
+            return result, repeating_prompt(self.offer.task_id, found, elsewhere=True)
+        said = f"repeats itself: {stuck(found)}"
+        if action == "ended":
+            return replace(result, status="failed", detail=said), ""
+        asked = {"status": "AWAITING_RESPONSE", "output": f"{self.offer.member} {said}. What should it do?"}
+        return replace(result, status="ended", output=json.dumps(asked)), ""
 
     def _says_nothing(self, result: Result) -> bool:
         """Whether a turn has ended well without a word on how the task stands; a reviewer is asked for its verdict."""
@@ -214,7 +257,8 @@ class OfferedRun:
 
     async def _report(self, result: Result) -> WorkStep:
         offer = self.offer
-        result, self._refused = replace(result, spent=self.spent(), refused=self._refused), []
+        result = replace(result, spent=self.spent(), refused=self._refused, stuck=self._stuck)
+        self._refused, self._stuck, self._told_refused = [], [], 0
         return await self._told(
             partial(self._team.work_reported, offer.task_id, offer.session, offer.base, result, self.unsaid())
         )
@@ -304,6 +348,10 @@ class OfferedRun:
         if update.kind == "text":
             self._said.append(update.text if update.text.endswith("\n") else f"{update.text}\n")
         self._meter.hear(update)
+        if self._progress is not None:
+            self._progress.hear(update)
+            if self._progress.repeating:
+                self._repeats.set()
         self._hear(replace(update, text=plain(update.text), member=self.offer.member, task_id=self.offer.task_id))
 
     def _checking(self, line: str) -> None:

@@ -155,8 +155,7 @@ class TaskAttempt:
             if self.permissions is not None:
                 take_refused = self.permissions.take_refused
             self._turns = TurnLoop(run, prepared.told, take_refused)
-            calls = int(run.context.settings.get("repeated_calls"))
-            await in_thread(partial(self._turns.progress.begin, calls))
+            await in_thread(self._turns.progress.begin)
         job, mail = prepared.job, prepared.mail
         while True:
             result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))

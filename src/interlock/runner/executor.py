@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
@@ -71,7 +71,8 @@ class Result:
     then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
     person has to log in first. `short`: its machine was short of space, memory, open files or processes, or the ledger
     could not be used. `permanent`: it could not start, and would not on another try. `spent`: of a run elsewhere, what
-    it used (see `usage.UsageMeter.told`), None where it does not say; `refused`: what its agent was not allowed to do.
+    it used (see `usage.UsageMeter.told`), None where it does not say; `refused`: what its agent was not allowed to do;
+    `stuck`: when it only repeated itself, each as `run.stuck` tells it.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity", "short"]
@@ -84,6 +85,7 @@ class Result:
     permanent: bool = False
     spent: dict[str, float] | None = None
     refused: list[RefusedPermission] = field(default_factory=list)
+    stuck: list[dict[str, Any]] = field(default_factory=list)
 
 
 def failed(error: Exception, seconds: float = 0.0) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from interlock.model.json import Json
 from interlock.model.message import Message, as_xml
 from interlock.model.question import Question
 from interlock.model.task import Task
@@ -95,10 +96,9 @@ person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cann
 Without progress in this turn the attempt is over.
 """
 
-REPEATING = """\
+_REPEATING = """\
 You were interrupted: your last {calls} tool calls on {id} repeated earlier ones with the same results ({what}). Do not
-repeat them. Try another way, ask a person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot
-go on (`task_update` with `block`). If you repeat yourself again, the attempt is over.
+repeat them. Try another way, {otherwise}. If you repeat yourself again, the attempt is over.
 """
 
 _WORKTREE = """\
@@ -167,6 +167,16 @@ def refused_prompt(task: Task, refused: str) -> str:
 def refused_elsewhere(refused: Sequence[RefusedPermission]) -> str:
     """For an agent on another machine that was refused these and has not said that it cannot go on."""
     return _REFUSED_ELSEWHERE.format(refused="\n".join(f"- {one.title} ({one.why})" for one in refused))
+
+
+def repeating_prompt(id: str, found: Json, *, elsewhere: bool = False) -> str:
+    """For an agent that only repeated itself, as `TurnProgress.repeated` found."""
+    otherwise = "ask a person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot go on "
+    otherwise += "(`task_update` with `block`)"
+    if elsewhere:
+        otherwise = "or end with the line of JSON that says what you need, as you were told"
+    what = named(found["repeated"])
+    return _REPEATING.format(id=id, calls=found["calls"], what=what, otherwise=otherwise.replace("{id}", id))
 
 
 def reminder(task: Task) -> str:

@@ -283,7 +283,8 @@ def _prepared(
         setup_timeout=how.setup_timeout, verify_timeout=how.verify_timeout, git_timeout=how.git_timeout,
         stop_grace=how.stop_grace, output_bytes=how.output_bytes,
         before=str(first["base"]) if looks and task.verify is not None else None,
-        commands=str(settings.get("allowed_commands")),
+        commands=str(settings.get("allowed_commands")), repeated_calls=int(settings.get("repeated_calls")),
+        when_repeating=str(settings.get("when_repeating")),
     )  # fmt: skip
 
 
@@ -438,6 +439,8 @@ def report(workspace: Workspace, task_id: str, session: str, base: str, result: 
             claim.must_hold(act, task)
         for one in result.refused:
             act.event("permission.answered", task.id, answer="refuse", run=run.id, by="policy", **asdict(one))
+        for told in result.stuck:
+            act.event("run.stuck", task.id, run=run.id, action=told["action"], evidence=told["evidence"])
         if head is not None and not reviews:
             act.rows.tasks.update(task, worktree={**before, **known, "update": False})
         if result.status == "cancelled" and not reviews:

@@ -42,7 +42,7 @@ from interlock.lazy_dataclass import dataclass
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
-from interlock.model.text import named, plain, stuck
+from interlock.model.text import plain, stuck
 from interlock.protocol.dropped import adopt
 from interlock.runner import usage
 from interlock.runner.completion import read_outcome, read_verdict
@@ -52,13 +52,13 @@ from interlock.runner.job import TOLD, is_person, offer_mail_in, worth_a_prompt
 from interlock.runner.permissions import rules_of
 from interlock.runner.prompt import (
     NO_VERDICT,
-    REPEATING,
     STUCK,
     answer_prompt,
     findings_prompt,
     mail_prompt,
     refused_prompt,
     reminder,
+    repeating_prompt,
 )
 from interlock.runner.stdout_messages import without_messages
 from interlock.runner.verify import fingerprint
@@ -86,16 +86,17 @@ Step = NextPrompt | Literal["wait"] | None
 
 
 class TurnProgress:
-    """Whether a run in `workdir` makes progress, judged from outside."""
+    """Whether a run in `workdir` makes progress, judged from outside. So many `calls` of tools that have nothing new
+    are a repetition; 0: none are."""
 
-    def __init__(self, workdir: str) -> None:
+    def __init__(self, workdir: str, calls: int = 0) -> None:
         self._workdir = workdir
         self._changes = 0
         self._said = ""
         self._files: str | None = ""
         self.idle_turns = 0
         self.evidence: dict[str, Any] = {}
-        self._calls: deque[tuple[bool, str, float]] = deque(maxlen=0)
+        self._calls: deque[tuple[bool, str, float]] = deque(maxlen=calls)
         self._seen: set[str] = set()
         self._ended: set[str] = set()
         self._open: set[str] = set()
@@ -103,10 +104,8 @@ class TurnProgress:
         self._complained = 0.0
         self._spent: dict[str, float] = {}
 
-    def begin(self, calls: int) -> None:
-        """Take in what lies there before the first turn. Reads the directory. `calls`: so many that have nothing new
-        are a repetition; 0: none are."""
-        self._calls = deque(maxlen=calls)
+    def begin(self) -> None:
+        """Take in what lies there before the first turn. Reads the directory."""
         self._files = fingerprint(self._workdir)
 
     @property
@@ -182,12 +181,17 @@ class TurnProgress:
             self._spent = {}
 
 
+def then(how: str, *, warned: bool) -> Literal["asked", "ended", "reminded"]:
+    """What the setting `when_repeating` says to do with an agent that only repeats itself."""
+    return "asked" if how == "question" else "ended" if warned or how == "session" else "reminded"
+
+
 class TurnLoop:
     """A run in a session that lasts. `told`: ids of questions whose answers it has read; `take_refused` answers what
     was refused since it was last called."""
 
     def __init__(self, run: ActiveRun, told: set[str], take_refused: Callable[[], list[str]]) -> None:
-        self.progress = TurnProgress(run.workdir)
+        self.progress = TurnProgress(run.workdir, int(run.context.settings.get("repeated_calls")))
         self.failure: str | None = None
         """Why the attempt is over, where the turns say so."""
         self._run = run
@@ -282,12 +286,11 @@ class TurnLoop:
         return True
 
     def _repeating(self, act: UnitOfWork, task: Task) -> Step:
-        found, how = self.progress.repeated(), str(act.settings.get("when_repeating"))
-        action = "asked" if how == "question" else "ended" if self._warned or how == "session" else "reminded"
+        found, action = self.progress.repeated(), then(str(act.settings.get("when_repeating")), warned=self._warned)
         act.event("run.stuck", task.id, run=task.run_id, action=action, evidence=found)
         if action == "reminded":
             self._warned = True
-            return NextPrompt(REPEATING.format(id=task.id, calls=found["calls"], what=named(found["repeated"])))
+            return NextPrompt(repeating_prompt(task.id, found))
         said = f"repeats itself: {stuck(found)}"
         if action == "ended":
             self.failure = said
