@@ -269,6 +269,30 @@ def test_what_a_run_elsewhere_used_is_told_and_what_it_does_not_tell_is_unknown(
     assert (totals["turns"], totals["input_tokens"], totals["unknown"]) == (2, 1000, ["bob"])
 
 
+def test_an_agent_elsewhere_reads_the_files_of_earlier_tasks_and_what_was_said_before(
+    place: Place, repository: Repository, machine: Machine, serve: Callable[..., Server]
+) -> None:
+    reads = [{"run": ["sh", "-c", "interlock task file one build/REPORT > copy"]}, {"say": "It is copied."}]
+    repository.commit("ignored", **{".gitignore": "build/"})
+    made = {"run": "mkdir build && echo report > build/REPORT && touch made", "assignee": "sam"}
+    ada = acp_member(place.path, "ada", turns=[reads])
+    stage(place, {"one": made}, {"ada": ada, "sam": SHELL})
+    assert place.drive() == "finished"
+    server = serve()
+    for said in ("Copy the report.", "Once more."):
+        task = place.home.chat("crew", said, session_id="s").task_id
+        place.team.update(task, labels=["far"], verify="grep report copy")
+        place.team.depend(task, on=place.task("one").id)
+        if said == "Copy the report.":
+            machine("far", server, **FAR)
+        until(lambda task=task: place.team.task(task).state == "done", 120.0)
+    first, second = (one["text"] for one in recorded(place.path, "prompt", "ada"))
+    named = f"`interlock task file TASK PATH` prints one.\n\n- {place.task('one').id}: build/REPORT\n"
+    assert named in first and str(place.path) not in first
+    assert "Earlier in this conversation\n\n> Copy the report.\n\nIt is copied." in second
+    assert repository.show("interlock/crew", "copy") == "report"
+
+
 def test_what_an_agent_elsewhere_may_do_is_what_the_team_says_and_what_is_refused_is_told(
     place: Place, repository: Repository, machine: Machine
 ) -> None:

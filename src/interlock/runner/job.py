@@ -66,11 +66,9 @@ def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Per
         names = [*variables(task, member), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
-        group = rows.groups.tasks(task.group_id) if task.group_id is not None else []
-        earlier = group[: group.index(task.id)] if task.id in group else []
-        before = [one for id in earlier[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
+        before = earlier_in_chat(rows, task)
         rules = rules_of(member, settings) if talks and refuses(member, settings) else None
-        files = _files_of_blockers(workspace, rows, task)
+        files = files_of_blockers(workspace, rows, task)
         team = rows.team.get().id
     own: dict[str, str] = {}
     if settings.get("otel"):
@@ -238,7 +236,14 @@ def _to_resume(rows: Rows, task: Task, member: Member) -> str | None:
     return None
 
 
-def _files_of_blockers(workspace: Workspace, rows: Rows, task: Task) -> list[tuple[str, str, list[str]]]:
+def earlier_in_chat(rows: Rows, task: Task) -> list[Task]:
+    """The last tasks before this one of its chat session."""
+    group = rows.groups.tasks(task.group_id) if task.group_id is not None else []
+    earlier = group[: group.index(task.id)] if task.id in group else []
+    return [one for id in earlier[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
+
+
+def files_of_blockers(workspace: Workspace, rows: Rows, task: Task) -> list[tuple[str, str, list[str]]]:
     """What the tasks that this one waited for made outside git: (task, directory, paths in it)."""
     found: dict[tuple[str, str], list[str]] = {}
     for id, _ in rows.graph.blockers(task.id):

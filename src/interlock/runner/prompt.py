@@ -227,13 +227,12 @@ def earlier(tasks: list[Task]) -> str:
     return "## Earlier in this conversation\n\n" + "\n\n".join(shown)
 
 
-def handed_over(files: list[tuple[str, str, list[str]]]) -> str:
-    """Where the files of earlier tasks are that are in no commit."""
-    lines = [f"- {id}: " + named([os.path.join(place, path) for path in paths]) for id, place, paths in files]
-    return (
-        "## Files of the tasks before this one\n\nThey are not in git; read them where they are kept.\n\n"
-        + "\n".join(lines)
-    )
+def handed_over(files: list[tuple[str, str, list[str]]], *, elsewhere: bool = False) -> str:
+    """Where the files of earlier tasks are that are in no commit; `elsewhere` that is another machine."""
+    shown = [(id, paths if elsewhere else [os.path.join(place, path) for path in paths]) for id, place, paths in files]
+    how = "`interlock task file TASK PATH` prints one" if elsewhere else "read them where they are kept"
+    lines = [f"- {id}: {named(paths)}" for id, paths in shown]
+    return f"## Files of the tasks before this one\n\nThey are not in git; {how}.\n\n" + "\n".join(lines)
 
 
 def prompt_for(
@@ -258,7 +257,7 @@ def prompt_for(
     if task.body:
         parts.append(task.body.strip("\n"))
     if files:
-        parts.append(handed_over(files))
+        parts.append(handed_over(files, elsewhere=elsewhere is not None))
     if task.verify:
         parts.append(
             f"When you are finished, Interlock itself runs `{task.verify}` in this directory; the task counts as done "

@@ -56,7 +56,7 @@ from interlock.model.worker import PIECE_BYTES, SAID_AT_ONCE, WorkerBeat, Worker
 from interlock.processes.ref import alive
 from interlock.runner import artifacts, completion, workspace_allocation
 from interlock.runner.executor import Result, failed
-from interlock.runner.job import TOLD
+from interlock.runner.job import TOLD, earlier_in_chat, files_of_blockers
 from interlock.runner.permissions import policy_of, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, prompt_for, review_prompt
 from interlock.runner.run_processes import new_session
@@ -266,6 +266,7 @@ def _prepared(
             and verify.baseline(rows, settings, task, first["tree"]) is None
         )
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
+        before, files = earlier_in_chat(rows, task), files_of_blockers(workspace, rows, task)
         rules = None if member.agent in UNASKING else rules_of(member, settings, elsewhere=True)
     branch = f"interlock-work/{workspace.name}/{task.id}.{task.run}"
     return WorkOffer(
@@ -274,7 +275,7 @@ def _prepared(
         model=member.model, permissions=policy_of(member, settings), kind=task.type,
         prompt=(
             review_prompt(task, mail, elsewhere=True) if reviews
-            else prompt_for(task, mail, asked, elsewhere=branch, rules=rules)
+            else prompt_for(task, mail, asked, before=before, rules=rules, files=files, elsewhere=branch)
         ),
         run=None if reviews else task.command, verify=None if reviews else task.verify, setup=how.setup,
         env=list(names), base=base, onto=onto, branch=branch, prefix=found.repository.prefix, review=reviews,
