@@ -36,6 +36,9 @@ def repository(place: Place) -> Repository:
         "git update-index --assume-unchanged story.txt",
         "git update-index --skip-worktree story.txt",
         "git config core.excludesFile {work}/../everything",
+        "git config core.autocrlf true && git config core.safecrlf true",
+        "git config diff.orderFile /nowhere",
+        "git sparse-checkout set --no-cone /nothing",
     ],
 )
 def test_whatever_is_done_to_git_the_work_is_merged(place: Place, repository: Repository, spoil: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
-from interlock.gitwork.changes import RAW, ChangedPath, between, listed, read
+from interlock.gitwork.changes import RAW, ChangedPath, between, listed, read, shown
 from interlock.gitwork.git import Git
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
@@ -122,7 +122,7 @@ def merge_into(
     where = repository.checked_out().get(target)
     touched = between(git, tip, plan.after)
     if where is not None:  # Uncommitted changes in it that the merge would touch are in the way.
-        plan.dirty = _uncommitted(git.at(where), touched)
+        plan.dirty = [shown(name) for name in _uncommitted(git.at(where), touched)]
     if not dry_run and not plan.dirty:
         _land(found, plan, where, touched)
     return plan
@@ -137,8 +137,9 @@ def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan
         for message, commit in wanted:
             if git.contains(commit, git.at(path).commit_of("HEAD") or ""):
                 continue
-            plan.after, plan.conflicts = found.merge(path, commit, message)
+            plan.after, conflicts = found.merge(path, commit, message)
             if plan.after is None:
+                plan.conflicts = [shown(name) for name in conflicts]
                 return
     finally:
         found.remove(path)
@@ -170,7 +171,7 @@ def _land(found: Trees, plan: MergeResult, where: str | None, touched: Sequence[
         left = [] if REFUSED in said else _put_back(git, plan.before, touched, new)
         what = "nothing was changed"
         if left:
-            what = f"these files are half changed: {', '.join(left)}. `git checkout HEAD -- FILE` puts one back"
+            what = f"these files are half changed: {shown(', '.join(left))}. `git checkout HEAD -- FILE` puts one back"
         raise GitFailed(f"git did not move {plan.into} in {where}, and {what}: {said}", git=said) from error
 
 

@@ -92,9 +92,9 @@ class MergeFailure(Exception):
     ) -> None:
         super().__init__(reason)
         self.outcome = outcome
-        self.reason = reason
+        self.reason = changes.shown(reason)
         self.todo = todo
-        self.files = files or []
+        self.files = [changes.shown(name) for name in files or ()]
         self.evidence = evidence
 
 
