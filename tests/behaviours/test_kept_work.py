@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.model.report import beside_git
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, kept_path, stage
 from tests.waiting import until
@@ -83,6 +84,26 @@ def test_what_git_ignores_and_the_run_made_is_kept_with_it(place: Place, reposit
     assert not kept_path(task).exists() and repository.branches() == ["interlock/crew", "main"]
     (done,) = place.team.report().done
     assert done.files == ["build/deep/REPORT"] and done.only_files
+    assert beside_git(done) == "nothing that it made is in git, kept with its run: build/deep/REPORT"
+
+
+def test_a_repository_that_a_task_makes_in_its_worktree_is_named_as_one(place: Place, repository: Repository) -> None:
+    run = "git init -q web && echo page > web/index.html"
+    stage(
+        place,
+        {
+            "one": {"run": run, "verify": "test -s web/index.html"},
+            "two": {"run": f"{run}; echo b > beside", "verify": "test -s web/index.html"},
+        },
+    )
+    place.drive()
+    (question,) = place.team.questions()
+    assert question.task_id == place.task("two").id
+    assert "web/index.html" in str(question.context) and "remove that `.git` first" in str(question.context)
+    (done,) = place.team.report().done
+    assert beside_git(done) == (
+        "nothing that it made is in git, kept with its run: web/index.html; with a git repository of its own: web"
+    )
 
 
 def test_a_check_of_the_merged_tree_does_not_see_what_only_the_worktree_had(

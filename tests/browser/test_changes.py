@@ -100,7 +100,7 @@ def test_the_report_names_what_is_in_no_commit_and_where_work_is_kept(place: Pla
     (place.directory / "plan.yaml").write_text(IGNORED)
     place.run()
     page = place.visit("/projects/crew/report")
-    expect(page.get_by_text("git ignores all that it made, kept with its run: dist/REPORT")).to_be_visible()
+    expect(page.get_by_text("nothing that it made is in git, kept with its run: dist/REPORT")).to_be_visible()
     kept = page.locator("section.report li").filter(has=page.locator("code", has_text="/worktrees/"))
     expect(kept).to_contain_text("Break it")
 

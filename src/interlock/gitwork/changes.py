@@ -73,7 +73,9 @@ def listed(git: Git, changes: Sequence[ChangedPath], first: Collection[str] = ()
         "files": files,
         "count": len(changes),
         "links": [shown(f"{path} -> {to}") for path, to in links if _leaves(path, to)][:LISTED],
-        "submodules": [shown(f"{one.path} at {one.after[1][:12]}") for one in changes if one.after[0] == SUBMODULE][:LISTED],
+        "submodules": [shown(f"{one.path} at {one.after[1][:12]}") for one in changes if one.after[0] == SUBMODULE][
+            :LISTED
+        ],
     }
 
 

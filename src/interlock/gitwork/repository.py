@@ -129,8 +129,9 @@ def open_repository(workdir: str, *, timeout: float, token: str | None = None) -
         top = checkout_of(workdir)
         if top is not None and os.path.isfile(os.path.join(top, ".git", "index")):
             raise WorktreeRefused(
-                f"git takes {top} for a bare repository, though there is a checkout: an agent or another program has set "
-                f"core.bare. `git -C {shlex.quote(top)} config core.bare false`, then run it again, or retry its tasks.",
+                f"git takes {top} for a bare repository, though there is a checkout: an agent or another program has "
+                f"set core.bare. `git -C {shlex.quote(top)} config core.bare false`, then run it again or retry its "
+                "tasks.",
                 path=top,
             )
         raise WorktreeRefused(

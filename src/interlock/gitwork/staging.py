@@ -26,7 +26,7 @@ from interlock.lazy_dataclass import dataclass
 from interlock.plan.detecting import checkout_of
 
 ALL_OF_IT = {"GIT_CONFIG_PARAMETERS": "'core.sparseCheckout=false'"}
-"""As `-c` sets it. Otherwise git stages nothing beyond a sparse checkout, and takes what lies there for a part of it."""
+"""As `-c` sets it. Otherwise git stages nothing beyond a sparse checkout, and takes what lies there for part of it."""
 LOCKS = ("index.lock", "HEAD.lock")
 LEAVINGS = (
     *(f"{name}/" for name in sorted(CACHES)),
