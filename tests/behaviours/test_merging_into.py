@@ -200,7 +200,9 @@ def test_a_diff_is_read_in_parts_of_whole_lines(place: Place, repository: Reposi
 
 
 def test_without_a_worktree_there_is_no_diff(place: Place) -> None:
-    place.stage({"one": {"run": "true"}})
+    place.stage({"one": {"run": "true"}, "later": {"run": "true", "blocked_by": ["one"]}})
+    with pytest.raises(InvalidRequest, match="has not begun"):
+        place.team.diff("later")
     place.drive()
     with pytest.raises(InvalidRequest, match="isolation"):
         place.team.diff("one")

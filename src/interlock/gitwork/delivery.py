@@ -7,6 +7,7 @@ elsewhere, so that it happens whole or not at all, and never over a change that 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,8 +26,8 @@ PATCH = ("--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "
 """What a patch that git takes needs, whatever the user's configuration says of diffs."""
 
 
-REFUSED = "Aborting"
-"""What git says where it has looked, and has not begun."""
+REFUSED = re.compile(r"[Aa]borting|index\.lock")
+"""What git says where it has looked, and has not begun: another git may be at work there."""
 
 
 def changes(
@@ -168,7 +169,7 @@ def _land(found: Trees, plan: MergeResult, where: str | None, touched: Sequence[
         if "setting" in error.details:  # It took too long and was killed, with its lock on the user's index.
             with suppress(OSError):
                 os.unlink(os.path.join(where, git("rev-parse", "--git-path", "index.lock").text))
-        left = [] if REFUSED in said else _put_back(git, plan.before, touched, new)
+        left = [] if REFUSED.search(said) else _put_back(git, plan.before, touched, new)
         what = "nothing was changed"
         if left:
             what = f"these files are half changed: {shown(', '.join(left))}. `git checkout HEAD -- FILE` puts one back"
@@ -181,10 +182,11 @@ def _put_back(git: Git, commit: str, touched: Sequence[ChangedPath], new: Sequen
     for path in new:
         with suppress(OSError):
             os.unlink(path)
-    try:
+    with suppress(GitFailed):
         if half := _uncommitted(git, touched):
             words = ("--literal-pathspecs", "checkout", "--quiet", "--force", commit)
-            git(*words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(half), ok=range(256))
+            git(*words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(half))
+    try:
         return _uncommitted(git, touched)
     except GitFailed:
         return [one.path for one in touched]
