@@ -87,6 +87,16 @@ def test_what_git_ignores_and_the_run_made_is_kept_with_it(place: Place, reposit
     assert beside_git(done) == "nothing that it made is in git, kept with its run: build/deep/REPORT"
 
 
+def test_the_executable_bit_does_not_count_where_git_takes_no_notice_of_it(
+    place: Place, repository: Repository
+) -> None:
+    repository.git("config", "core.fileMode", "false")
+    stage(place, {"one": {"run": "echo x > new && chmod +x new story.txt && mkdir build && echo x > build/x"}})
+    assert place.drive() == "finished"
+    (done,) = place.team.report().done
+    assert done.files == ["build/x"] and "new" in repository.files("interlock/crew")
+
+
 def test_a_repository_that_a_task_makes_in_its_worktree_is_named_as_one(place: Place, repository: Repository) -> None:
     run = "git init -q web && echo page > web/index.html"
     stage(
