@@ -115,7 +115,7 @@ def unsaved(git: Git, before: Inventory, after: Inventory, commit: str) -> list[
         said, _, path = entry.partition("\t")
         mode_text, _, name = said.split(" ")
         held[path] = (mode_text, name)
-    found, regular, by_mode = [], [], []
+    found, regular, by_mode = list[str](), list[str](), list[str]()
     for path in differing:
         kind, name = held.get(path, ("", ""))
         mode = after.files[path][0]
