@@ -145,7 +145,8 @@ def test_a_setup_that_fails_is_a_failed_attempt_with_its_output(place: Place, re
     stage(place, {"one": {"run": "true", "retries": 0}}, setup="echo no network; exit 3")
     place.drive()
     assert place.states() == {"one": "deadletter"}
-    assert "no network" in str(place.task("one").output) and "exit code 3" in str(place.task("one").output)
+    output = str(place.task("one").output)
+    assert "ended with exit code 3.\n\nIt printed:\n\nno network" in output, "its first line is shown alone"
 
 
 @pytest.mark.long
