@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.model.report import beside_git
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.repository import Repository, kept_path, stage
 from tests.waiting import until
@@ -36,6 +37,9 @@ def repository(place: Place) -> Repository:
         "git update-index --assume-unchanged story.txt",
         "git update-index --skip-worktree story.txt",
         "git config core.excludesFile {work}/../everything",
+        "git config core.autocrlf true && git config core.safecrlf true",
+        "git config diff.orderFile /nowhere",
+        "git sparse-checkout set --no-cone /nothing",
     ],
 )
 def test_whatever_is_done_to_git_the_work_is_merged(place: Place, repository: Repository, spoil: str) -> None:
@@ -80,6 +84,36 @@ def test_what_git_ignores_and_the_run_made_is_kept_with_it(place: Place, reposit
     assert not kept_path(task).exists() and repository.branches() == ["interlock/crew", "main"]
     (done,) = place.team.report().done
     assert done.files == ["build/deep/REPORT"] and done.only_files
+    assert beside_git(done) == "nothing that it made is in git, kept with its run: build/deep/REPORT"
+
+
+def test_the_executable_bit_does_not_count_where_git_takes_no_notice_of_it(
+    place: Place, repository: Repository
+) -> None:
+    repository.git("config", "core.fileMode", "false")
+    stage(place, {"one": {"run": "echo x > new && chmod +x new story.txt && mkdir build && echo x > build/x"}})
+    assert place.drive() == "finished"
+    (done,) = place.team.report().done
+    assert done.files == ["build/x"] and "new" in repository.files("interlock/crew")
+
+
+def test_a_repository_that_a_task_makes_in_its_worktree_is_named_as_one(place: Place, repository: Repository) -> None:
+    run = "git init -q web && echo page > web/index.html"
+    stage(
+        place,
+        {
+            "one": {"run": run, "verify": "test -s web/index.html"},
+            "two": {"run": f"{run}; echo b > beside", "verify": "test -s web/index.html"},
+        },
+    )
+    place.drive()
+    (question,) = place.team.questions()
+    assert question.task_id == place.task("two").id
+    assert "web/index.html" in str(question.context) and "remove that `.git` first" in str(question.context)
+    (done,) = place.team.report().done
+    assert beside_git(done) == (
+        "nothing that it made is in git, kept with its run: web/index.html; with a git repository of its own: web"
+    )
 
 
 def test_a_check_of_the_merged_tree_does_not_see_what_only_the_worktree_had(

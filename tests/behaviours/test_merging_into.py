@@ -96,6 +96,34 @@ def test_what_is_not_committed_and_would_be_touched_stops_it(place: Place, repos
     assert repository.untouchable() == before
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_a_git_that_fails_half_way_leaves_nothing_half_written(
+    place: Place, repository: Repository, every: bool
+) -> None:
+    before = repository.untouchable()
+    (place.work / ".git" / "info" / "attributes").write_text("story.txt filter=f\n")
+    smudge = "false" if every else 'said=$(cat); case "$said" in *four*) exit 1; esac; echo "$said"'
+    for name, value in (("smudge", smudge), ("clean", "cat"), ("required", "true")):
+        repository.git("config", f"filter.f.{name}", value)
+    with pytest.raises(GitFailed, match="filter f failed") as caught:
+        place.team.merge(everything=True)
+    if every:  # The old content cannot be had either.
+        assert "half changed: story.txt. `git checkout HEAD -- FILE`" in caught.value.message
+        assert repository.git("status", "--porcelain") == " D story.txt"
+        repository.git("config", "filter.f.smudge", "cat")
+        repository.git("checkout", "HEAD", "--", "story.txt")
+    else:
+        assert "and nothing was changed: " in caught.value.message
+    assert repository.git("status", "--porcelain") == "" and not (place.work / "a.txt").exists()
+    assert (place.work / "story.txt").read_text() == "one\ntwo\nthree\n"
+    after = repository.untouchable()
+    assert {name: after[name] for name in ("head", "refs", "status")} == {
+        name: before[name] for name in ("head", "refs", "status")
+    }
+    repository.git("config", "filter.f.smudge", "cat")
+    assert place.team.merge(everything=True).merged and (place.work / "a.txt").exists()
+
+
 @pytest.mark.long
 def test_a_conflict_changes_nothing_and_names_the_files(place: Place, repository: Repository) -> None:
     repository.commit("mine", **{"story.txt": "one\ntwo\nthree\nmine\n"})
@@ -172,7 +200,9 @@ def test_a_diff_is_read_in_parts_of_whole_lines(place: Place, repository: Reposi
 
 
 def test_without_a_worktree_there_is_no_diff(place: Place) -> None:
-    place.stage({"one": {"run": "true"}})
+    place.stage({"one": {"run": "true"}, "later": {"run": "true", "blocked_by": ["one"]}})
+    with pytest.raises(InvalidRequest, match="has not begun"):
+        place.team.diff("later")
     place.drive()
     with pytest.raises(InvalidRequest, match="isolation"):
         place.team.diff("one")

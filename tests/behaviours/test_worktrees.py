@@ -145,7 +145,8 @@ def test_a_setup_that_fails_is_a_failed_attempt_with_its_output(place: Place, re
     stage(place, {"one": {"run": "true", "retries": 0}}, setup="echo no network; exit 3")
     place.drive()
     assert place.states() == {"one": "deadletter"}
-    assert "no network" in str(place.task("one").output) and "exit code 3" in str(place.task("one").output)
+    output = str(place.task("one").output)
+    assert "ended with exit code 3.\n\nIt printed:\n\nno network" in output, "its first line is shown alone"
 
 
 @pytest.mark.long
@@ -262,6 +263,24 @@ def test_neither_hooks_nor_signing_of_the_user_have_a_part_in_our_commits(place:
     assert not list(place.path.glob("hooked-*"))
 
 
+def test_a_name_that_is_no_unicode_is_told_and_merged(place: Place, repository: Repository) -> None:
+    name, mine = os.fsdecode(b"caf\xe9"), place.work / os.fsdecode(b"caf\xe9")
+    run = f"printf made > \"$(printf 'caf\\351')\"; printf mine > {place.work}/\"$(printf 'caf\\351')\""
+    stage(place, {"one": {"run": run, "verify": "test -s caf*"}})
+    assert place.drive() == "finished"
+    task = place.task("one")
+    assert task.state == "done" and task.worktree is not None
+    assert task.worktree["changes"]["files"] == [{"path": "caf\\xe9", "status": "added"}]
+    told = [event.payload["changed"] for event in place.team.events()[0] if event.type == "checkout.changed"]
+    assert told == [["caf\\xe9"]]
+    assert place.team.merge(everything=True, dry_run=True).dirty == ["caf\\xe9"]
+    with pytest.raises(WorktreeRefused, match="would be touched") as caught:
+        place.team.merge(everything=True)
+    assert mine.read_text() == "mine" and caught.value.message.encode()
+    mine.unlink()
+    assert place.team.merge(everything=True).merged and mine.read_text() == "made" and name in os.listdir(place.work)
+
+
 def test_variables_of_a_surrounding_git_lead_nowhere(
     place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,7 +336,8 @@ def test_deleting_a_team_leaves_its_branches_and_no_worktrees(place: Place, repo
     [
         ("rm -rf .git", "not in a git repository"),
         ("rm -rf .git && git init -q", "has no commit yet"),
-        ("rm -rf * .git .gitignore && git init -q --bare .", "bare repository"),
+        ("rm -rf * .git .gitignore && git init -q --bare .", "is a bare repository"),
+        ("git config core.bare true", "though there is a checkout.*config core.bare false"),
     ],
 )
 def test_where_worktrees_cannot_be_had_nothing_is_made(

@@ -91,7 +91,7 @@ def test_only_who_may_act_is_offered_the_merge_and_no_other_page_can_do_it(place
     place.team("paint")
     plain = place.home.team("paint").create_task("No worktree").id
     told = admin.call("GET", f"/projects/paint/tasks/{plain}/changes").body.decode()
-    assert "has no worktree of its own" in told and "Show changes" not in told
+    assert "has not begun" in told and "Show changes" not in told
 
 
 def test_the_report_names_what_is_in_no_commit_and_where_work_is_kept(place: Place, expect: Callable[..., Any]) -> None:
@@ -100,7 +100,7 @@ def test_the_report_names_what_is_in_no_commit_and_where_work_is_kept(place: Pla
     (place.directory / "plan.yaml").write_text(IGNORED)
     place.run()
     page = place.visit("/projects/crew/report")
-    expect(page.get_by_text("git ignores all that it made, kept with its run: dist/REPORT")).to_be_visible()
+    expect(page.get_by_text("nothing that it made is in git, kept with its run: dist/REPORT")).to_be_visible()
     kept = page.locator("section.report li").filter(has=page.locator("code", has_text="/worktrees/"))
     expect(kept).to_contain_text("Break it")
 

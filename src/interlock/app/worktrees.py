@@ -83,6 +83,8 @@ class WorktreeVerbs(TeamBase):
         whole_number(most, "most")
         with self._workspace.look() as rows:
             found = find(rows, task)
+        if found.worktree is None and not found.run:
+            raise WorktreeRefused(f"{found.id} has not begun, so it has changed nothing yet.", task_id=found.id)
         if found.worktree is None:
             raise WorktreeRefused(
                 f"{found.id} has no worktree of its own, so what it changed cannot be told apart. Plans with "

@@ -66,15 +66,22 @@ def read(said: Sequence[str]) -> list[ChangedPath]:
 def listed(git: Git, changes: Sequence[ChangedPath], first: Collection[str] = ()) -> Json:
     """The changes as they are kept with a task: its files, those in `first` first, how many there are, links that lead
     out of the repository, and submodules."""
-    ordered = sorted(changes, key=lambda one: (one.path not in first, one.path))
-    files = [{"path": one.path, "status": WORDS.get(one.status, "changed")} for one in ordered[:LISTED]]
+    ordered = sorted(changes, key=lambda one: (shown(one.path) not in first, one.path))
+    files = [{"path": shown(one.path), "status": WORDS.get(one.status, "changed")} for one in ordered[:LISTED]]
     links = [(one.path, git("cat-file", "blob", one.after[1]).out) for one in changes if one.after[0] == LINK]
     return {
         "files": files,
         "count": len(changes),
-        "links": [f"{path} -> {to}" for path, to in links if _leaves(path, to)][:LISTED],
-        "submodules": [f"{one.path} at {one.after[1][:12]}" for one in changes if one.after[0] == SUBMODULE][:LISTED],
+        "links": [shown(f"{path} -> {to}") for path, to in links if _leaves(path, to)][:LISTED],
+        "submodules": [shown(f"{one.path} at {one.after[1][:12]}") for one in changes if one.after[0] == SUBMODULE][
+            :LISTED
+        ],
     }
+
+
+def shown(name: str) -> str:
+    """The name of a file as text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _leaves(path: str, to: str) -> bool:

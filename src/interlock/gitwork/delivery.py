@@ -7,12 +7,15 @@ elsewhere, so that it happens whole or not at all, and never over a change that 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
-from interlock.gitwork.changes import RAW, ChangedPath, between, listed, read
+from interlock.gitwork.changes import RAW, ChangedPath, between, listed, read, shown
+from interlock.gitwork.git import Git
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
@@ -21,6 +24,10 @@ from interlock.model.views import MergeResult
 
 PATCH = ("--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--no-textconv", "--submodule=short")
 """What a patch that git takes needs, whatever the user's configuration says of diffs."""
+
+
+REFUSED = re.compile(r"[Aa]borting|index\.lock")
+"""What git says where it has looked, and has not begun: another git may be at work there."""
 
 
 def changes(
@@ -114,13 +121,11 @@ def merge_into(
     plan.stat = git("diff", "--stat=100", "--no-ext-diff", tip, plan.after).text
     plan.commits = int(git("rev-list", "--count", f"{tip}..{plan.after}").text)
     where = repository.checked_out().get(target)
+    touched = between(git, tip, plan.after)
     if where is not None:  # Uncommitted changes in it that the merge would touch are in the way.
-        here = git.at(where)
-        touched = set(here("diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", tip, plan.after).names)
-        entries = here("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").names
-        plan.dirty = sorted(touched.intersection(entry[3:] for entry in entries))
+        plan.dirty = [shown(name) for name in _uncommitted(git.at(where), touched)]
     if not dry_run and not plan.dirty:
-        _land(found, plan, where)
+        _land(found, plan, where, touched)
     return plan
 
 
@@ -133,14 +138,21 @@ def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan
         for message, commit in wanted:
             if git.contains(commit, git.at(path).commit_of("HEAD") or ""):
                 continue
-            plan.after, plan.conflicts = found.merge(path, commit, message)
+            plan.after, conflicts = found.merge(path, commit, message)
             if plan.after is None:
+                plan.conflicts = [shown(name) for name in conflicts]
                 return
     finally:
         found.remove(path)
 
 
-def _land(found: Trees, plan: MergeResult, where: str | None) -> None:
+def _uncommitted(git: Git, touched: Sequence[ChangedPath]) -> list[str]:
+    """Which of these the checkout at `git` has otherwise than its last commit."""
+    entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").names
+    return sorted({one.path for one in touched}.intersection(entry[3:] for entry in entries))
+
+
+def _land(found: Trees, plan: MergeResult, where: str | None, touched: Sequence[ChangedPath]) -> None:
     after = str(plan.after)
     if where is None:
         if not found.repository.move([(HEADS + plan.into, after, plan.before)]):
@@ -149,10 +161,32 @@ def _land(found: Trees, plan: MergeResult, where: str | None) -> None:
     git = found.repository.git.at(where)
     if git("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).text != HEADS + plan.into:
         raise WorktreeRefused(f"{where} is no longer on {plan.into}; nothing was changed. Try again.")
+    new = [path for one in touched if one.added and not os.path.lexists(path := os.path.join(where, one.path))]
     try:
         git("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", after)
     except GitFailed as error:
-        raise GitFailed(
-            f"git did not move {plan.into} in {where}, and nothing was changed: {error.details.get('git', error)}",
-            git=error.details.get("git"),
-        ) from error
+        said = str(error.details.get("git", error))
+        if "setting" in error.details:  # It took too long and was killed, with its lock on the user's index.
+            with suppress(OSError):
+                os.unlink(os.path.join(where, git("rev-parse", "--git-path", "index.lock").text))
+        left = [] if REFUSED.search(said) else _put_back(git, plan.before, touched, new)
+        what = "nothing was changed"
+        if left:
+            what = f"these files are half changed: {shown(', '.join(left))}. `git checkout HEAD -- FILE` puts one back"
+        raise GitFailed(f"git did not move {plan.into} in {where}, and {what}: {said}", git=said) from error
+
+
+def _put_back(git: Git, commit: str, touched: Sequence[ChangedPath], new: Sequence[str]) -> list[str]:
+    """Make these files of the checkout at `git` what they are in `commit`, after a git that failed while it wrote them,
+    as where a filter fails or the disk is full; `new` were not there before. Answers what could not be put back."""
+    for path in new:
+        with suppress(OSError):
+            os.unlink(path)
+    with suppress(GitFailed):
+        if half := _uncommitted(git, touched):
+            words = ("--literal-pathspecs", "checkout", "--quiet", "--force", commit)
+            git(*words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(half))
+    try:
+        return _uncommitted(git, touched)
+    except GitFailed:
+        return [one.path for one in touched]

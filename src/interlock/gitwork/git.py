@@ -32,6 +32,8 @@ ALWAYS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"),
     *("-c", "advice.detachedHead=false", "-c", "merge.conflictStyle=merge", "-c", "rerere.enabled=false"),
     *("-c", "merge.verifySignatures=false"),
+    *("-c", "core.safecrlf=false", "-c", f"diff.orderFile={os.devnull}", "-c", "i18n.commitEncoding=UTF-8"),
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
     *("-c", "commit.cleanup=whitespace", "-c", "submodule.recurse=false", "-c", "color.ui=false"),
 )
 KEPT = frozenset(

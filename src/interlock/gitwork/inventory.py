@@ -115,7 +115,7 @@ def unsaved(git: Git, before: Inventory, after: Inventory, commit: str) -> list[
         said, _, path = entry.partition("\t")
         mode_text, _, name = said.split(" ")
         held[path] = (mode_text, name)
-    found, regular = [], []
+    found, regular, by_mode = list[str](), list[str](), list[str]()
     for path in differing:
         kind, name = held.get(path, ("", ""))
         mode = after.files[path][0]
@@ -126,7 +126,10 @@ def unsaved(git: Git, before: Inventory, after: Inventory, commit: str) -> list[
             if here("hash-object", "--stdin", stdin=leads).text != name:
                 found.append(path)
         else:
-            found.append(path)
+            (by_mode if stat.S_ISREG(mode) and kind in ("100755", "100644") else found).append(path)
+    if by_mode:  # Where git takes no notice of the executable bit, as on a disk of Windows, any file may have it.
+        noticed = git("config", "--type=bool", "core.fileMode", ok=(0, 1)).text != "false"
+        (found if noticed else regular).extend(by_mode)
     odd = [path for path in regular if "\n" in path or path.startswith('"')]
     plain = sorted(set(regular).difference(odd))
     names = here("hash-object", "--stdin-paths", stdin="".join(f"{path}\n" for path in plain)).text.split("\n")

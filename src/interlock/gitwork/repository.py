@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from contextlib import suppress
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
 from interlock.lazy_dataclass import dataclass
+from interlock.plan.detecting import checkout_of
 
 HEADS = "refs/heads/"
 LOOKED_AT = (
@@ -124,6 +126,14 @@ def open_repository(workdir: str, *, timeout: float, token: str | None = None) -
         raise GitFailed(f"git does not trust {workdir}: {found.err.strip()}", git=found.err.strip())
     lines = [*found.out.split("\n"), *[""] * 7]
     if lines[0] == "true":
+        top = checkout_of(workdir)
+        if top is not None and os.path.isfile(os.path.join(top, ".git", "index")):
+            raise WorktreeRefused(
+                f"git takes {top} for a bare repository, though there is a checkout: an agent or another program has "
+                f"set core.bare. `git -C {shlex.quote(top)} config core.bare false`, then run it again or retry its "
+                "tasks.",
+                path=top,
+            )
         raise WorktreeRefused(
             f"{workdir} is a bare repository, which has no checkout to start from. Clone it, and let the plan's "
             "workdir name the clone.",

@@ -25,6 +25,8 @@ from interlock.gitwork.repository import HEADS, Repository, open_repository
 from interlock.lazy_dataclass import dataclass
 from interlock.plan.detecting import checkout_of
 
+ALL_OF_IT = {"GIT_CONFIG_PARAMETERS": "'core.sparseCheckout=false'"}
+"""As `-c` sets it. Otherwise git stages nothing beyond a sparse checkout, and takes what lies there for part of it."""
 LOCKS = ("index.lock", "HEAD.lock")
 LEAVINGS = (
     *(f"{name}/" for name in sorted(CACHES)),
@@ -77,7 +79,8 @@ def list_files(git: Git, rules: Sequence[str], variables: Mapping[str, str] | No
     """What lies below `git`'s directory, its top; of what git does not know, that which `rules` do not except, nor a
     repository inside of it: its files would be in no commit of ours. What lies in a report is none of it."""
     entries, made = list[str](), list[str]()
-    for entry in git("ls-files", "-v", "--cached", "--others", *rules, "-z", variables=variables).names:
+    everywhere = {**(variables or {}), **ALL_OF_IT}
+    for entry in git("ls-files", "-v", "--cached", "--others", *rules, "-z", variables=everywhere).names:
         if entry[0] != "?":
             entries.append(entry)
         elif not entry.endswith("/"):
@@ -103,11 +106,12 @@ def stage(
         if chosen:
             names = "\0".join(entry[2:] for entry in chosen)
             git("update-index", option, "-z", "--stdin", stdin=names, variables=variables)
-    git("add", "--update", "--", ":/", variables=variables)
+    everywhere = {**(variables or {}), **ALL_OF_IT}
+    git("add", "--update", variables=everywhere)
     made = [name for name in listing.made if os.path.basename(name) not in but]
     if made:
         words = ("--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
-        git(*words, stdin="\0".join(made), variables=variables)
+        git(*words, stdin="\0".join(made), variables=everywhere)
 
 
 def difference(git: Git, rules: str, base: str, *words: str) -> str:

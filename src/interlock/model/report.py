@@ -281,8 +281,11 @@ def _done(task: DoneTask, branch: IntegrationBranch | None) -> Item:
 
 def beside_git(task: DoneTask) -> str:
     """What a finished task made that is in no commit."""
-    what = "git ignores all that it made" if task.only_files else "not in git"
-    return f"{what}, kept with its run: {words.named(task.files)}"
+    what = "nothing that it made is in git" if task.only_files else "not in git"
+    files = [path for path in task.files if "/.git/" not in path]
+    apart = [path.removesuffix("/.git/HEAD") for path in task.files if path.endswith("/.git/HEAD")]
+    told = f"; with a git repository of its own: {words.named(apart)}" if apart else ""
+    return f"{what}, kept with its run: {words.named(files or apart)}{told}"
 
 
 def _kept(task: KeptWorktree) -> Item:

@@ -17,7 +17,7 @@ import stat
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import GitFailed
-from interlock.gitwork.changes import unpublished
+from interlock.gitwork.changes import shown, unpublished
 from interlock.gitwork.inventory import Inventory, load, take, unsaved
 from interlock.gitwork.staging import difference, take_back
 from interlock.gitwork.trees import Trees
@@ -174,11 +174,6 @@ def lay_out(workspace: Workspace, task: Task, kept: KeptFiles, top: str) -> None
     source = workspace.artifact_path(task.id, task.run)
     if kept.files and os.path.isdir(source):
         shutil.copytree(source, top, symlinks=True, dirs_exist_ok=True)
-
-
-def shown(name: str) -> str:
-    """The name of a file as text, whatever its bytes are."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _outside(workspace: Workspace, found: Trees, task: Task, commit: str) -> tuple[Inventory, list[str]]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from interlock.gitwork.changes import ChangedPath
+from interlock.gitwork.changes import ChangedPath, shown
 from interlock.lazy_dataclass import dataclass
 
 PLAIN = frozenset(
@@ -70,7 +70,7 @@ class CheckFiles:
 
     @property
     def paths(self) -> list[str]:
-        return [one.path for one in self.own]
+        return [shown(one.path) for one in self.own]
 
 
 def of(command: str, changes: Iterable[ChangedPath], protect: Sequence[str] = (), within: str = "") -> CheckFiles:

@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import GitFailed, InterlockError
+from interlock.gitwork.changes import shown
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import Isolation, trees
 from interlock.gitwork.repository import Repository
@@ -116,7 +117,8 @@ class CheckoutWatch:
                 hearing = [run for run, of in runs.items() if at_rest is not None or of == task_id]
                 news = [name for name in what if any((run, path, name) not in told for run in hearing)]
                 if news:
-                    known = {"path": path, "changed": news[:NAMED], "count": len(news), "runs": sorted(runs)}
+                    named = [shown(name) for name in news[:NAMED]]
+                    known = {"path": path, "changed": named, "count": len(news), "runs": sorted(runs)}
                     events.append((at_rest is None, task_id, known))
             self._told |= {(run, path, name) for run in runs for name in what}
         if not events:

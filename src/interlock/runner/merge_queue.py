@@ -92,9 +92,9 @@ class MergeFailure(Exception):
     ) -> None:
         super().__init__(reason)
         self.outcome = outcome
-        self.reason = reason
+        self.reason = changes.shown(reason)
         self.todo = todo
-        self.files = files or []
+        self.files = [changes.shown(name) for name in files or ()]
         self.evidence = evidence
 
 
@@ -393,9 +393,13 @@ class BranchMerge:
 
 
 def _red(evidence: dict[str, Any], lacking: list[str]) -> str:
+    files = [path for path in lacking if "/.git/" not in path]
+    why, first = "git ignores them", ""
+    if len(files) < len(lacking):
+        why, first = "git ignores them or a directory of theirs has a `.git` of its own", "; remove that `.git` first"
     ignored = (
-        f"These files of yours are in no commit, since git ignores them, so the merged tree does not have them: "
-        f"{named(lacking)}. What belongs to the work, add with `git add --force`.\n\n"
+        f"These files of yours are in no commit, since {why}, so the merged tree does not have them: "
+        f"{named(files)}. What belongs to the work, add with `git add --force`{first}.\n\n"
         if lacking
         else ""
     )

@@ -101,8 +101,10 @@ async def prepare(
 
 def _refuse(setup: Evidence) -> NoReturn:
     end = ended(setup.as_dict())
-    error = CannotStart if end == NOT_STARTED else AgentError
-    raise error(f"The setup of its worktree, `{setup.command}`, {end}:\n\n{setup.tail}", command=setup.command)
+    said = f"The setup of its worktree, `{setup.command}`, {end}"
+    if end == NOT_STARTED:
+        raise CannotStart(f"{said}:\n\n{setup.tail}", command=setup.command)
+    raise AgentError(f"{said}.\n\nIt printed:\n\n{setup.tail}", command=setup.command)
 
 
 def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> WorktreeCommit | None:
