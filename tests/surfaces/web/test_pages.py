@@ -242,6 +242,7 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
     team.claim(held)
     shown = browser.call("GET", "/projects/mixed").body.decode()
     assert "No longer wait for it" in shown and "You hold it." in shown and "Mark as done" in shown
+    assert "printed nothing yet" not in browser.call("GET", f"/projects/mixed/tasks/{held}").body.decode(), "by hand"
     assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="undepend", on=idea).status == 303
     assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="claim").status == 303
     for task in (later, held):
