@@ -101,14 +101,13 @@ def log(page: PageContext) -> Json:
 
 def _printed(page: PageContext, most: int, first: int | None, find: str | None = None) -> Json:
     task, runs, run = story(page).task, story(page).runs, page.number("run")
-    newest = runs[-1] if runs else None
     try:
         found = page.team.output_lines(task.id, run, first=first, find=find, most=most)
     except RunNotFound:
-        found = OutputLines(run or (newest.number if newest else 0), 1, [], 0, 0, None)
+        found = OutputLines(run or (runs[-1].number if runs else 0), 1, [], 0, 0, None)
     # What a person or a joined window does by hand is printed nowhere here.
-    live = task.state == "in-progress" and newest is not None and newest.runner is not None
-    return {"task": task, "output": found, "live": live and found.run == newest.number}
+    driven = bool(runs) and runs[-1].runner is not None and runs[-1].number == found.run
+    return {"task": task, "output": found, "live": driven and task.state == "in-progress"}
 
 
 def work(page: PageContext) -> Json:
