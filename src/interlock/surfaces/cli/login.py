@@ -9,6 +9,7 @@ import click
 
 import interlock
 from interlock.app import tokens
+from interlock.errors import InvalidRequest
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -28,6 +29,10 @@ def login(call: Call, url: str) -> None:
             token = click.prompt("Token", hide_input=True, err=True)
         token = (token or sys.stdin.readline()).strip()
         with interlock.connect(url, token) as there:
+            if not there.elsewhere:
+                raise InvalidRequest(
+                    f"{url[:200]!r} is no address of a server: that begins with http:// or https://.", field="url"
+                )
             teams = there.teams()
         tokens.log_in(home.path, tokens.Login(there.path, token))
     found = f"{words.count(len(teams), 'team')} there. `interlock logout` returns to this machine."
