@@ -97,6 +97,11 @@ def connect(
     url = path or variables.get("INTERLOCK_URL") or ""
     token = token or variables.get("INTERLOCK_TOKEN") or None
     elsewhere = _is_server(url)
+    if url and path is None and not elsewhere:
+        raise InvalidRequest(
+            f"INTERLOCK_URL is {_hidden(url)!r}, no address of a server: that begins with http:// or https://.",
+            field="path",
+        )
     home = home_path(None if elsewhere else path, environment)
     # A run on this machine belongs to a home of this machine, and a person's token is none of its business.
     asks = not url or (elsewhere and token is None)

@@ -250,6 +250,21 @@ def test_a_session_id_is_text_of_some_length(team: Team, session: str) -> None:
         team.acting("bob", session=session).read()
 
 
+def test_a_wait_that_was_given_up_takes_no_mail_that_comes_then(team: Team) -> None:
+    looks = []
+
+    def given_up() -> bool:
+        looks.append(len(looks))
+        if len(looks) == 2:
+            team.send("ada", to="bob", content="late")
+        return len(looks) > 1
+
+    with team.acting("bob").mail(wait=60.0, given_up=given_up) as mail:
+        assert mail.messages == []
+    with team.acting("bob").mail() as mail:
+        assert [(message.content, message.redelivered) for message in mail.messages] == [("late", False)]
+
+
 @pytest.mark.req("CORE-FR-008")
 def test_waiting_without_mail_says_that_the_time_is_up(team: Team) -> None:
     for seconds in (0.0, 0.05, -1.0):

@@ -422,3 +422,8 @@ def test_what_is_neither_an_address_nor_a_path_is_no_home(place: str, said: str)
     assert "secret" not in refused.value.message
     with pytest.raises(InvalidRequest):
         interlock.connect(environment={"INTERLOCK_HOME": place})
+
+
+def test_an_address_without_its_scheme_is_not_taken_for_this_machine(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match=r"INTERLOCK_URL is '127\.0\.0\.1:8420'.* begins with http"):
+        interlock.connect(environment={"INTERLOCK_URL": "127.0.0.1:8420", "INTERLOCK_HOME": str(tmp_path)})

@@ -97,13 +97,15 @@ def test_nothing_is_wider_than_a_phone_and_an_answer_goes_back_as_it_was_asked(
 ) -> None:
     team = place.team("wide", "bob")
     word = "x" * 2000
+    team.spawn("m" * 50)
     task = team.create_task("W" * 190, body=f"# {word}\n`{word}`\n\n| {word} | b |\n|---|---|\n| 1 | 2 |").id
     bob = team.acting("bob", session="s")
     bob.claim(task)
     bob.ask(task, f"Say \u202esey or {word}", options=["\u202esey", "a" * 150], context=word)
     team.block(team.create_task("b" * 190).id, reason=word)
     page = place.visit("/", viewport={"width": 390, "height": 844})
-    for path in ("/", "/report", *(f"/projects/wide{one}" for one in ("", "/board", "/timeline", f"/tasks/{task}"))):
+    parts = ("", "/board", "/timeline", "/messages", f"/tasks/{task}")
+    for path in ("/", "/report", *(f"/projects/wide{one}" for one in parts)):
         page.goto(place.server.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         buttons = page.locator("main button:visible, main summary:visible, nav a:visible, nav summary:visible").all()

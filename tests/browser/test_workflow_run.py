@@ -130,6 +130,16 @@ def test_a_run_is_called_off_only_after_one_was_asked(place: Place, expect: Call
     assert team.workflow_run(BUILT)["outcome"] == "CANCELLED"
 
 
+def test_who_is_not_in_any_more_is_told_so_beside_what_was_typed(place: Place, expect: Callable[..., Any]) -> None:
+    place.team("paint")
+    page = place.visit("/projects/paint")
+    page.context.clear_cookies()
+    page.locator("textarea[name=content]").fill("Paint the fence")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".toast.bad")).to_contain_text("not signed in any more: interlock open makes a link")
+    expect(page.locator("textarea[name=content]")).to_have_value("Paint the fence")
+
+
 def test_who_is_not_in_is_told_how_to_come_in(place: Place, expect: Callable[..., Any]) -> None:
     context = place.browser.new_context()
     context.set_default_timeout(PATIENCE_MS)

@@ -83,11 +83,12 @@ class Mailing(TeamBase):
     @contextmanager
     def mail(
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
-        only_offer: bool = False, by: str | None = None,
+        only_offer: bool = False, by: str | None = None, given_up: Callable[[], bool] = lambda: False,
     ) -> Iterator[Mail]:  # fmt: skip
         """Hand over the caller's mail; with `wait`, sleep up to that many seconds until there is some.
 
         Args:
+            given_up: whether nobody waits any longer; the wait then ends without a message, within half a second.
             only_offer: leaving the block marks nothing: `finish_handover` has to follow, from where the mail is read.
             inject: bound the amount to what fits before a prompt, and add the team's state for the lead.
             again: only `acknowledge` acknowledges; what was handed over before and never acknowledged comes again.
@@ -102,10 +103,14 @@ class Mailing(TeamBase):
         later = wait is not None and not again and self._has_acted(by)
         messages, state = ([], "") if later else offer("again" if again else "seen")
         timed_out, began, closes = False, time.monotonic(), self._workspace.closes
+
+        def over() -> bool:
+            return self._workspace.closes != closes or given_up()
+
         # Another waiter of that member may be quicker; then we wait on.
         while wait is not None and not messages and not timed_out:
-            timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only, closes)
-            if self._workspace.closes != closes:
+            timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only, over)
+            if over():
                 break
             messages, state = offer("unknown" if again else "seen")
         with self._handing_over(messages, by, delivers=not only_offer):
@@ -265,8 +270,8 @@ class Mailing(TeamBase):
             found = rows.team.address(caller.name)
             return found is not None and rows.sessions.known(found[0], caller.session or f"cli:{found[0]}")
 
-    def _wait(self, by: str | None, seconds: float, urgent_only: bool, closes: int) -> bool:
-        """Sleep until the caller has mail; False when the time is up, or the home is closed once more than `closes`."""
+    def _wait(self, by: str | None, seconds: float, urgent_only: bool, over: Callable[[], bool]) -> bool:
+        """Sleep until the caller has mail; False when the time is up, or the wait is `over`."""
         workspace = self._workspace
         with workspace.ledger.snapshot() as rows:
             found = rows.team.address(self._as(by).name)
@@ -274,7 +279,7 @@ class Mailing(TeamBase):
         ends = time.monotonic() + seconds
 
         def look() -> bool | core.waiting.StillWaiting:
-            if workspace.closes != closes:
+            if over():
                 return False
             with workspace.ledger.snapshot() as rows:
                 now = workspace.clock.now()
@@ -283,9 +288,7 @@ class Mailing(TeamBase):
             return core.waiting.StillWaiting(ends - time.monotonic())
 
         # Not all that frees a message is a commit: the process that was handing it over may have died.
-        wait = core.waiting.Wait(
-            workspace, [f"inbox:{name}"], look, changed=lambda: workspace.closes != closes, again=LOOK_AGAIN
-        )
+        wait = core.waiting.Wait(workspace, [f"inbox:{name}"], look, changed=over, again=LOOK_AGAIN)
         return wait.blocking() is True
 
 

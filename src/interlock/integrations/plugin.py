@@ -52,6 +52,6 @@ def _table(path: str, parse: Callable[[str], Any], key: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             found = parse(file.read())[key]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

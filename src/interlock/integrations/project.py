@@ -292,7 +292,7 @@ def _exclude(project: str, program: str, paths: list[str], before: dict[str, Fil
 
 def _give_back(project: str, file: FileRecord) -> str:
     """Take our entries out of one file of the record; what was done, in a word."""
-    path = os.path.join(project, file["path"])
+    path = os.path.realpath(os.path.join(project, file["path"]))  # `join` wrote to where a link leads.
     data = _read(path)
     if data is None:
         return "gone"
@@ -312,9 +312,13 @@ def _give_back(project: str, file: FileRecord) -> str:
 def _leave_without_record(project: str, program: str) -> Iterator[tuple[str, str, str]]:
     """Somebody removed the record: our entries are known by what they call."""
     for one in additions_for(program, home=None, team="", name=""):
-        path = os.path.join(project, one.path)
-        text = (_read(path) or b"").decode("utf-8")
-        left = take_block(text, one.lines) if one.lines else take_out(text, one.entries) if text else ""
+        path = os.path.realpath(os.path.join(project, one.path))
+        try:
+            text = (_read(path) or b"").decode("utf-8")
+            left = take_block(text, one.lines) if one.lines else take_out(text, one.entries) if text else ""
+        except ValueError as error:
+            yield program, one.path, f"left as it is ({error}); if interlock has entries there, remove them by hand"
+            continue
         if left != text:
             _replace(path, left.encode("utf-8"), stat.S_IMODE(os.stat(path).st_mode))
             yield program, one.path, "entries taken out"

@@ -116,7 +116,7 @@ class RemoteTeam(Team):
     @contextmanager
     def mail(
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
-        only_offer: bool = False, by: str | None = None,
+        only_offer: bool = False, by: str | None = None, given_up: Callable[[], bool] = lambda: False,
     ) -> Iterator[Mail]:  # fmt: skip
         if wait is not None and (not isinstance(wait, (int, float)) or isinstance(wait, bool)):
             raise InvalidRequest(f"wait must be a number of seconds, not {wait!r}.", field="wait")
@@ -127,7 +127,7 @@ class RemoteTeam(Team):
             try:
                 answer = self._call("mail", {**wanted, "wait": left, "by": by}, changes=True)
                 messages, timed_out, state = MAIL.validate_json(answer)
-                if messages or not left:
+                if messages or not left or given_up():
                     break
             except (AnswerLost, CommitUnknown, LedgerBusy):
                 # The server ends, or has ended. What it may have offered comes again.

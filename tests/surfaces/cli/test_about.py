@@ -34,7 +34,8 @@ def test_version_and_help_are_commands(interlock: Interlock) -> None:
     assert interlock("help", "task", "create").out.startswith("Usage: interlock task create")
     assert "Exit codes: 0 done" in interlock("help").out
     unknown = interlock("help", "task", "crate")
-    assert unknown.code == 1 and "no command 'crate' in `interlock task`" in unknown.err and "create" in unknown.err
+    assert (unknown.code, unknown.err) == (2, "error: No such command 'crate'. Did you mean create?\n")
+    assert "`interlock status` has no command 'x'" in interlock("help", "status", "x").err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

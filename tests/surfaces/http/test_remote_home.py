@@ -530,6 +530,8 @@ def test_a_login_is_kept_for_its_owner_alone_and_not_used_by_runs(server: Server
         return found.returncode, json.loads(found.stdout or found.stderr)
 
     assert run("login", server.url, said="ilk_wrong\n")[1]["error"] == "unauthorized"
+    for words in (["login"], ["work", "--url"]):
+        assert "begins with http://" in run(*words, server.url.partition("//")[2], said="ilk_wrong\n")[1]["message"]
     assert not (mine / "login.json").exists()
     token = server.tokens.admin()
     code, told = run("login", server.url, said=f"{token}\n")

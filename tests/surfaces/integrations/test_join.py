@@ -169,6 +169,34 @@ def test_without_the_record_our_entries_are_known_by_what_they_call(
         assert "docs-server" in (project / path).read_text() or "docs-server" not in THEIRS[path]
 
 
+@pytest.mark.parametrize("content", [b"{", b"{}{}", b"\xff\xfe{}", b'{"a":' + b"[" * 100_000])
+def test_a_broken_file_of_a_project_that_never_joined_is_left_alone(run: Run, project: Path, content: bytes) -> None:
+    path = project / ".claude/settings.local.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    assert "cannot be read" in run(*joined("claude"), code=1).stderr
+    assert "left as it is" in run("leave").stdout
+    assert snapshot(project) == {".claude/settings.local.json": content}
+
+
+def test_a_file_behind_a_link_gets_its_bytes_back_and_the_link_stays(run: Run, project: Path) -> None:
+    link, real, new = project / ".claude/settings.local.json", project / "shared.json", project / ".mcp.json"
+    link.parent.mkdir()
+    real.write_text('{"a": 1}')
+    link.symlink_to("../shared.json")
+    new.symlink_to("later.json")
+    run(*joined("claude"))
+    assert "interlock" in real.read_text() and "interlock" in (project / "later.json").read_text()
+    run("leave")
+    assert real.read_text() == '{"a": 1}' and link.is_symlink()
+    assert new.is_symlink() and not new.exists()
+    # Nor does a link stand in the way where the record is lost.
+    run(*joined("claude"))
+    shutil.rmtree(project / ".interlock")
+    run("leave")
+    assert "interlock" not in real.read_text() and link.is_symlink()
+
+
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [

@@ -98,6 +98,22 @@ async def test_a_poll_that_its_client_gives_up_keeps_no_mail(home: Home, team: T
         assert team.history(member="ada", limit=1)[0].stage in ("delivered", "acknowledged")
 
 
+async def test_a_poll_that_was_cancelled_takes_no_mail_that_comes_after_it(home: Home, team: Team) -> None:
+    """Else the next call found nothing, and the one after it a message that nobody had seen marked as redelivered."""
+    ada = Raw(home.path, "ada")
+    ada.call(2, "poll_inbox", timeout_ms=60_000)
+    ada.call(3, "task_list")
+    assert ada.answer()["id"] == 3
+    ada.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    ada.call(4, "task_list")
+    assert ada.answer()["id"] == 4
+    team.send("lead", to="ada", content="late")
+    ada.call(5, "read_inbox")
+    found = json.loads(ada.answer()["result"]["content"][0]["text"])["messages"]
+    assert [(message["content"], message["redelivered"]) for message in found] == [("late", False)]
+    ada.close()
+
+
 @pytest.mark.long
 @pytest.mark.req("CORE-FR-006")
 @pytest.mark.parametrize("tool", ["read_inbox", "poll_inbox"])

@@ -242,6 +242,8 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
     team.claim(held)
     shown = browser.call("GET", "/projects/mixed").body.decode()
     assert "No longer wait for it" in shown and "You hold it." in shown and "Mark as done" in shown
+    shown = browser.call("GET", f"/projects/mixed/tasks/{held}").body.decode()
+    assert "printed nothing yet" not in shown and "<td>you</td>" in shown, "it is done by hand"
     assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="undepend", on=idea).status == 303
     assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="claim").status == 303
     for task in (later, held):
@@ -258,6 +260,7 @@ def test_all_that_needs_a_person_can_be_reached_and_told_apart(browser: Client, 
         id = team.create_task(f"Ask {number:02}").id
         team.claim(id, by="ada")
         team.ask(id, f"Red or blue for {number:02}?", by="ada")
+    assert "<td>asks you <" in browser.call("GET", f"/projects/morning/tasks/{id}").body.decode(), "how its run ended"
     for number in range(3):
         id = team.create_task(f"Read {number}", review="human").id
         team.claim(id, by="ada")

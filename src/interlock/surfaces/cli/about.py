@@ -30,12 +30,10 @@ def help_(ctx: click.Context, call: Call, path: tuple[str, ...]) -> None:
     at = ctx.find_root()
     for word in path:
         command = at.command
-        found = command.get_command(at, word) if isinstance(command, click.Group) else None
-        if found is None:
-            known = ", ".join(command.list_commands(at)) if isinstance(command, click.Group) else "no more words"
-            raise InvalidRequest(
-                f"There is no command {word!r} in `{at.command_path}`. There are: {known}.", field="verb"
-            )
+        if not isinstance(command, click.Group):
+            raise InvalidRequest(f"`{at.command_path}` has no command {word!r}, and no other.", field="verb")
+        _, found, _ = command.resolve_command(at, [word])  # Raises UsageError, with the nearest one.
+        assert found is not None
         at = click.Context(found, parent=at, info_name=word)
     call.answer({"help": at.get_help()}, at.get_help())
 

@@ -155,6 +155,21 @@ class Verb(Everywhere):
                     formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
+def server_at(url: str | None, token: str | None) -> Home:
+    """Open the home elsewhere at `url`; by default the one that all commands use.
+
+    Raises:
+        InvalidRequest: that is no address of a server.
+    """
+    there = interlock.connect(url, token)
+    if not there.elsewhere:
+        there.close()
+        raise InvalidRequest(
+            f"{(url or '')[:200]!r} is no address of a server: that begins with http:// or https://.", field="url"
+        )
+    return there
+
+
 def verb(name: str, *, example: str, **attributes: Any) -> Callable[[Callable[..., int | None]], Verb]:
     """Make a verb of a function, which gets a `Call` first and returns the exit code (`None`: 0)."""
 

@@ -7,10 +7,9 @@ import sys
 
 import click
 
-import interlock
 from interlock.app import tokens
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call, verb
+from interlock.surfaces.cli.call import Call, server_at, verb
 
 
 @verb("login", example="interlock login http://127.0.0.1:8420")
@@ -27,7 +26,7 @@ def login(call: Call, url: str) -> None:
         if not token and sys.stdin.isatty():
             token = click.prompt("Token", hide_input=True, err=True)
         token = (token or sys.stdin.readline()).strip()
-        with interlock.connect(url, token) as there:
+        with server_at(url, token) as there:
             teams = there.teams()
         tokens.log_in(home.path, tokens.Login(there.path, token))
     found = f"{words.count(len(teams), 'team')} there. `interlock logout` returns to this machine."

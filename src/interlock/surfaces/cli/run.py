@@ -27,7 +27,7 @@ from interlock.model.task import FINAL
 from interlock.model.text import count, named
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import HeardLines, Lines, TaskBoard, ToldBoard, View, line_for
-from interlock.surfaces.cli.call import Call, verb
+from interlock.surfaces.cli.call import Call, server_at, verb
 from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.cli.plan import AGENT, is_goal, plan_here, propose, run_line, shown, write
 from interlock.surfaces.cli.question import answer_questions
@@ -195,7 +195,7 @@ def work(
     """
     stop = Stop()
     if url is not None or call.home.elsewhere:
-        with interlock.connect(url, token) as server, call.home_of_this_machine() as home:
+        with server_at(url, token) as server, call.home_of_this_machine() as home:
             team = server.team(call.asked.team or choose_team(server, reads=True))
             said = HeardLines(lambda line: click.echo(line, err=call.json))
             with _interruptible(stop, said):

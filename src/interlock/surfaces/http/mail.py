@@ -108,7 +108,7 @@ async def hand_over(request: Request, acting: Callable[[], Team], **how: Any) ->
         try:
             found = await in_thread(acting)
             async with RECEIVERS:
-                taken = await in_thread(lambda: receipt.begin(found.mail(**how)))
+                taken = await in_thread(lambda: receipt.begin(found.mail(**how, given_up=receipt.ended)))
             if how["wait"]:  # Its token may have been revoked meanwhile.
                 await in_thread(request.app.state.authenticator.principal, request.headers)
             mail = taken

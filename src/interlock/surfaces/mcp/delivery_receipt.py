@@ -36,6 +36,10 @@ class DeliveryReceipt:
         self._context: AbstractContextManager[Mail] | None = None
         self.mail: Mail | None = None
 
+    def ended(self) -> bool:
+        """Whether the answer was written, or never will be: nobody waits for it."""
+        return self._ended
+
     def begin(self, context: AbstractContextManager[Mail]) -> Mail:
         """Enter `context`, which may sleep, and keep it open.
 

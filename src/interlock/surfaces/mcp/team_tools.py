@@ -134,7 +134,7 @@ def poll_inbox(
     assert call.receipt is not None
     team = call.connection.team
     seconds = float(team.setting("wait_timeout")[0]) if timeout_ms is None else timeout_ms / 1000
-    return _handed_over(call.receipt.begin(team.mail(wait=seconds)))
+    return _handed_over(call.receipt.begin(team.mail(wait=seconds, given_up=call.receipt.ended)))
 
 
 def _handed_over(mail: Mail) -> Json:

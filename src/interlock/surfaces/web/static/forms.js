@@ -3,6 +3,8 @@ import { keep } from "./kept.js";
 import { everything } from "./live.js";
 import { say } from "./toasts.js";
 
+const SIGNED_OUT = "This browser is not signed in any more: interlock open makes a link. What you typed is still here.";
+
 /* global early, hold */
 export function sendForms() {
   document.removeEventListener("submit", hold);
@@ -48,9 +50,10 @@ async function send(form, button) {
     const answer = await fetch(form.action, { method: "POST", body, headers });
     const said = await answer.json().catch(() => ({}));
     if (!answer.ok) {
-      say(said.message || "That was not done.", true);
-      form.refused = said.message; // Said again beside what was typed, should the question go.
-      if (box && !form.isConnected) keep(box, place, said.message);
+      const why = answer.status === 401 ? SIGNED_OUT : said.message; // The server's words on that are for programs.
+      say(why || "That was not done.", true);
+      form.refused = why; // Said again beside what was typed, should the question go.
+      if (box && !form.isConnected) keep(box, place, why);
       if (answer.status === 409 || answer.status === 404) everything();
       return;
     }

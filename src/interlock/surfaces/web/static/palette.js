@@ -10,6 +10,7 @@ export function offerPalette() {
     found = matching(box.value);
     at = Math.max(0, Math.min(at, found.length - 1));
     list.replaceChildren(...found.map(({ label }, n) => option(label, n)));
+    list.nextElementSibling.hidden = found.length > 0;
     box.setAttribute("aria-activedescendant", found.length ? `palette-${at}` : "");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };
@@ -37,8 +38,9 @@ export function offerPalette() {
   list.addEventListener("click", (event) => take([...list.children].indexOf(event.target.closest("li"))));
 
   function take(n) {
+    if (!found[n]) return;
     dialog.close();
-    found[n]?.act();
+    found[n].act();
   }
 }
 

@@ -100,12 +100,14 @@ def log(page: PageContext) -> Json:
 
 
 def _printed(page: PageContext, most: int, first: int | None, find: str | None = None) -> Json:
-    task, run = story(page).task, page.number("run")
+    task, runs, run = story(page).task, story(page).runs, page.number("run")
     try:
         found = page.team.output_lines(task.id, run, first=first, find=find, most=most)
     except RunNotFound:
-        found = OutputLines(run or 0, 1, [], 0, 0, None)
-    return {"task": task, "output": found, "live": task.state == "in-progress"}
+        found = OutputLines(run or (runs[-1].number if runs else 0), 1, [], 0, 0, None)
+    # What a person or a joined window does by hand is printed nowhere here.
+    driven = bool(runs) and runs[-1].runner is not None and runs[-1].number == found.run
+    return {"task": task, "output": found, "live": driven and task.state == "in-progress"}
 
 
 def work(page: PageContext) -> Json:
