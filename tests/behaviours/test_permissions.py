@@ -55,12 +55,12 @@ def wish(kind: str, *paths: str, title: str = "Do it", command: str | None = Non
 )
 def test_what_each_policy_says(tmp_path: Path, policy: str, kind: str, inside: bool, verdict: str) -> None:
     path = str(tmp_path / "a" / "b.txt") if inside else "/etc/hosts"
-    assert judge(policy, wish(kind, path), str(tmp_path)).verdict == verdict
+    assert judge(policy, wish(kind, path), str(tmp_path), ()).verdict == verdict
 
 
 def test_what_names_no_path_is_not_inside(tmp_path: Path) -> None:
-    assert judge("workspace", wish("edit"), str(tmp_path)).verdict == "ask"
-    assert judge("unattended", wish("edit", str(tmp_path / "a"), "/etc/hosts"), str(tmp_path)).verdict == "refuse"
+    assert judge("workspace", wish("edit"), str(tmp_path), ()).verdict == "ask"
+    assert judge("unattended", wish("edit", str(tmp_path / "a"), "/etc/hosts"), str(tmp_path), ()).verdict == "refuse"
 
 
 def test_where_a_path_really_leads_counts(tmp_path: Path) -> None:

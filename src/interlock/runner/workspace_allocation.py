@@ -104,7 +104,7 @@ def _refuse(setup: Evidence) -> NoReturn:
     said = f"The setup of its worktree, `{setup.command}`, {end}"
     if end == NOT_STARTED:
         raise CannotStart(f"{said}:\n\n{setup.tail}", command=setup.command)
-    raise AgentError(f"{said}.\n\nIt printed:\n\n{setup.tail}", command=setup.command)
+    raise AgentError(f"{said}\n\n{setup.tail}", command=setup.command)
 
 
 def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> WorktreeCommit | None:
