@@ -101,13 +101,16 @@ def log(page: PageContext) -> Json:
 
 def _printed(page: PageContext, most: int, first: int | None, find: str | None = None) -> Json:
     task, runs, run = story(page).task, story(page).runs, page.number("run")
+    last = runs[-1] if runs else None
+    # What a person or a joined window does by hand is printed nowhere here.
+    live = last is not None and last.runner is not None
     try:
         found = page.team.output_lines(task.id, run, first=first, find=find, most=most)
+        live = True
     except RunNotFound:
-        found = OutputLines(run or (runs[-1].number if runs else 0), 1, [], 0, 0, None)
-    # What a person or a joined window does by hand is printed nowhere here.
-    driven = bool(runs) and runs[-1].runner is not None and runs[-1].number == found.run
-    return {"task": task, "output": found, "live": driven and task.state == "in-progress"}
+        found = OutputLines(run or (last.number if last else 0), 1, [], 0, 0, None)
+    live = live and last is not None and last.number == found.run and task.state == "in-progress"
+    return {"task": task, "output": found, "live": live}
 
 
 def work(page: PageContext) -> Json:
